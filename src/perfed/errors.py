@@ -1,0 +1,59 @@
+"""Everything perfed raises on purpose.
+
+PerfedError
+├── InputError        a setting, name or value that cannot be right (the command line exits with 2)
+│   └── MethodError   a method was asked for what it cannot do
+├── DataError         a file of samples, a split or a download that is not what it should be
+├── RunError          a run's folder that is damaged, taken or cannot be written
+├── WireError         a message with the wrong names, shapes, types or values
+└── MissingExtra      an optional dependency is not installed
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from importlib import import_module
+from types import ModuleType
+
+
+class PerfedError(Exception):
+    """What perfed says in one sentence instead of a traceback."""
+
+
+class InputError(PerfedError, ValueError):
+    """A setting, name or value cannot be right."""
+
+
+class MethodError(InputError):
+    """A method was asked for what it cannot do."""
+
+
+class DataError(PerfedError):
+    """A file of samples, a split or a download is not what it should be."""
+
+
+class RunError(PerfedError):
+    """A run's folder is damaged, taken or cannot be written."""
+
+
+class WireError(PerfedError):
+    """A message has the wrong names, shapes, types or values."""
+
+
+class MissingExtra(PerfedError, ImportError):
+    """An optional dependency is not installed."""
+
+
+def suggest(kind: str, name: str, valid: Iterable[str]) -> InputError:
+    """Return the error for an unknown ``name``, with the nearest valid one."""
+    known = sorted(valid)
+    near = get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
+    return InputError(f"no {kind} '{name}'; {hint}")
+
+
+def extra(module: str, name: str) -> ModuleType:
+    """Import an optional ``module`` or say which extra brings it."""
+    try:
+        return import_module(module)
+    except ImportError as missing:
+        raise MissingExtra(f'{module} is not installed; pip install "perfed[{name}]"') from missing
