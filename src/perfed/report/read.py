@@ -1,0 +1,160 @@
+"""Finished or unfinished run folders, read back for tables, figures and pages."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from perfed.errors import RunError
+from perfed.evaluate.summary import Moment, choose, rates, summarise
+from perfed.report.names import position, title
+
+
+@dataclass(frozen=True)
+class Run:
+    """One method's run: what was asked for, where it ran, and every line it recorded, by seed."""
+
+    path: Path
+    settings: Mapping[str, Any]
+    manifest: Mapping[str, Any]
+    rounds: Mapping[int, list[dict[str, Any]]]
+    clients: Mapping[int, dict[str, Any]]
+
+    @property
+    def method(self) -> str:
+        """The method's catalogue name."""
+        return str(_named(self.settings.get("method", self.path.name)))
+
+    @property
+    def done(self) -> int:
+        """Rounds that every seed has finished."""
+        return min(int(lines[-1]["round"]) for lines in self.rounds.values())
+
+    def summary(self, **options: str) -> dict[str, Any]:
+        """Return the ``accuracy`` object; options as in ``perfed.evaluate.summary.summarise``."""
+        return summarise(self.rounds, **options)
+
+    def total(self, field: str) -> list[float]:
+        """Return the sum of a field such as ``bytes_up`` or ``seconds`` over the rounds, for every seed."""
+        return [sum(line.get(field) or 0 for line in lines) for lines in self.rounds.values()]
+
+    def accuracies(self, moment: Moment = "last", **options: str) -> dict[int, NDArray[np.float64]]:
+        """Return every client's accuracy at a moment, by seed; seeds without that moment are left out."""
+        series = options.get("series", "test")
+        found = {seed: choose(lines, moment, **options) for seed, lines in self.rounds.items()}
+        return {seed: rates(line[series]) for seed, line in found.items() if line is not None}
+
+
+def read(path: Path | str) -> Run:
+    """Read one run folder."""
+    folder = Path(path)
+    if not (folder / "settings.yaml").is_file():
+        raise RunError(f"'{folder}' is no run: it has no settings.yaml")
+    try:
+        settings = yaml.safe_load((folder / "settings.yaml").read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise RunError(f"'{folder / 'settings.yaml'}' is damaged: {error}") from error
+    if not isinstance(settings, dict):
+        raise RunError(f"'{folder / 'settings.yaml'}' is damaged: it holds no settings")
+    manifest = _json(folder / "manifest.json") if (folder / "manifest.json").is_file() else {}
+    seeds = {int(found.name[5:]): found for found in folder.glob("seed-*") if found.name[5:].isdigit()}
+    rounds = {seed: _lines(seeds[seed] / "rounds.jsonl") for seed in sorted(seeds)}
+    rounds = {seed: lines for seed, lines in rounds.items() if lines}
+    if not rounds:
+        raise RunError(f"'{folder}' has not finished a round yet; `perfed resume {folder}` goes on with it")
+    return Run(folder, settings, manifest, rounds, {seed: _json(seeds[seed] / "clients.json") for seed in rounds})
+
+
+def gather(paths: Iterable[Path | str]) -> list[Run]:
+    """Read runs and folders of runs (comparisons), in the order in which tables list their methods."""
+    runs: list[Run] = []
+    for path in map(Path, paths):
+        if not path.is_dir():
+            raise RunError(f"there is no folder '{path}'; give a run's or a comparison's folder")
+        if (path / "settings.yaml").is_file():
+            runs.append(read(path))
+            continue
+        inside = sorted(found.parent for found in path.glob("*/settings.yaml"))
+        if not inside:
+            raise RunError(f"'{path}' is neither a run (no settings.yaml) nor a folder of runs")
+        runs.extend(map(read, inside))
+    if not runs:
+        raise RunError("there is nothing to report; give at least one run's folder")
+    unique = {run.path.resolve(): run for run in runs}
+    return sorted(unique.values(), key=lambda run: position(run.method))
+
+
+def labels(runs: Sequence[Run]) -> list[str]:
+    """Return one distinct name per run: its method, and where that repeats, the settings in which the runs differ."""
+    names = []
+    for run in runs:
+        twins = [other for other in runs if other.method == run.method]
+        name = title(run.method)
+        if len(twins) > 1:
+            apart = differing(twins)
+            values = flat(run.settings)
+            name += f" ({', '.join(f'{_short(key)}={values.get(key)}' for key in apart) or run.path.name})"
+        names.append(name)
+    repeated = {name for name, times in Counter(names).items() if times > 1}
+    return [f"{name} [{run.path.name}]" if name in repeated else name for name, run in zip(names, runs, strict=True)]
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return settings as ``{"method.align": 5}``; ``method: {name: fedcp}`` becomes ``{"method": "fedcp"}``."""
+    found: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            inner = flat(value, f"{prefix}{key}.")
+            if f"{prefix}{key}.name" in inner:
+                inner = {f"{prefix}{key}": inner.pop(f"{prefix}{key}.name"), **inner}
+            found |= inner
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
+
+
+def differing(runs: Sequence[Run]) -> list[str]:
+    """Return the settings that are not the same in all runs; where a run is written is no such setting."""
+    values = [flat(run.settings) for run in runs]
+    keys = dict.fromkeys(key for entry in values for key in entry)
+    return [key for key in keys if key != "out" and any(entry.get(key) != values[0].get(key) for entry in values)]
+
+
+def _short(key: str) -> str:
+    return key.removeprefix("method.")
+
+
+def _named(value: Any) -> Any:
+    return value.get("name", "") if isinstance(value, Mapping) else value
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise RunError(f"'{path}' is missing from the run") from error
+    except ValueError as error:
+        raise RunError(f"'{path}' is damaged: {error}") from error
+    if not isinstance(found, dict):
+        raise RunError(f"'{path}' is damaged: it holds no object")
+    return found
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """Read the finished lines; one that was cut off while being written is the last and has no end."""
+    if not path.is_file():
+        return []
+    text = path.read_text(encoding="utf-8", errors="replace")
+    lines = []
+    for number, line in enumerate(text.split("\n")[:-1], start=1):
+        try:
+            lines.append(json.loads(line))
+        except ValueError as error:
+            raise RunError(f"line {number} of '{path}' is damaged: {error}") from error
+    return lines
