@@ -1,0 +1,1 @@
+"""What the papers look at, computed from a finished run."""
