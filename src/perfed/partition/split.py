@@ -1,0 +1,180 @@
+"""A split says which client owns which sample, as a small file with a hash."""
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from perfed.errors import DataError, InputError
+
+Indices = npt.NDArray[np.int64]
+PARTS = ("train", "validation", "test")
+FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Each client's samples, as positions in one data set."""
+
+    train: tuple[Indices, ...]
+    validation: tuple[Indices, ...]
+    test: tuple[Indices, ...]
+    names: tuple[str, ...]
+    settings: dict[str, Any]  # what made it
+    data: str  # the digest of the samples it indexes
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays and check that every part speaks of the same clients."""
+        for part in PARTS:
+            object.__setattr__(self, part, tuple(_frozen(indices) for indices in getattr(self, part)))
+        object.__setattr__(self, "names", tuple(self.names))
+        counts = {len(self.names), *(len(getattr(self, part)) for part in PARTS)}
+        if len(counts) != 1:
+            raise InputError(f"a split needs one array per client and part, got {sorted(counts)} of them")
+
+    @property
+    def clients(self) -> int:
+        """How many clients there are."""
+        return len(self.names)
+
+    def owned(self, client: int) -> Indices:
+        """Return all samples of one client: training, validation, test."""
+        return np.concatenate([self.train[client], self.validation[client], self.test[client]])
+
+    def sizes(self) -> Indices:
+        """Return clients × (train, validation, test) counts."""
+        return np.array([[len(indices) for indices in getattr(self, part)] for part in PARTS], dtype=np.int64).T
+
+    def label_counts(self, y: npt.ArrayLike, classes: int) -> Indices:
+        """Return clients × classes counts over all three parts."""
+        labels = np.asarray(y)
+        rows = [np.bincount(labels[self.owned(client)], minlength=classes) for client in range(self.clients)]
+        return np.array(rows, dtype=np.int64).reshape(self.clients, classes)
+
+    def subset(self, ids: Sequence[int]) -> "Split":
+        """Return the split of the clients ``ids`` alone, in that order."""
+        chosen = [int(client) for client in ids]
+        if len(set(chosen)) != len(chosen) or not all(0 <= client < self.clients for client in chosen):
+            raise InputError(f"a subset takes different clients from 0 to {self.clients - 1}, got {chosen}")
+        earlier = self.settings.get("subset", list(range(self.clients)))
+        return Split(
+            train=tuple(self.train[client] for client in chosen),
+            validation=tuple(self.validation[client] for client in chosen),
+            test=tuple(self.test[client] for client in chosen),
+            names=tuple(self.names[client] for client in chosen),
+            settings=self.settings | {"subset": [earlier[client] for client in chosen]},
+            data=self.data,
+        )
+
+    def digest(self) -> str:
+        """Return the SHA-256 over indices, names, settings and the data's digest."""
+        value = hashlib.sha256(_canonical({"format": FORMAT, **self._words()}))
+        for part in PARTS:
+            for indices in getattr(self, part):
+                value.update(len(indices).to_bytes(8, "little"))
+                value.update(indices.astype("<i8").tobytes())
+        return value.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        """Splits are equal when their digests are."""
+        return isinstance(other, Split) and self.digest() == other.digest()
+
+    def __hash__(self) -> int:
+        """Hash by digest."""
+        return hash(self.digest())
+
+    def save(self, path: str | Path) -> None:
+        """Write the split to one safetensors file; a reader sees the old file or the whole new one."""
+        tensors: dict[str, npt.NDArray[Any]] = {}
+        for part in PARTS:
+            arrays = getattr(self, part)
+            flat = np.concatenate([np.zeros(0, np.int64), *arrays])
+            small = flat.size == 0 or flat.max() < 2**31
+            tensors[part] = flat.astype(np.int32) if small else flat
+            tensors[f"{part}_sizes"] = np.array([len(indices) for indices in arrays], dtype=np.int64)
+        header = {"format": FORMAT, "digest": self.digest(), **self._words()}
+        # One key only: safetensors writes several in any order, and equal splits should be equal files.
+        _write(Path(path), save(tensors, metadata={"perfed.split": _canonical(header).decode()}))
+
+    @classmethod
+    def load(cls, path: str | Path, data: str | None = None) -> "Split":
+        """Read a split; with ``data``, refuse one that was made for other samples."""
+        place = Path(path)
+        if not place.is_file():
+            raise DataError(f"no split at {place}; `perfed data split out={place}` writes one")
+        header, tensors = _read(place)
+        try:
+            parts = {part: _unflatten(tensors[part], tensors[f"{part}_sizes"]) for part in PARTS}
+            split = cls(**parts, names=header["names"], settings=header["settings"], data=header["data"])
+            intact = split.digest() == header["digest"]
+        except (KeyError, TypeError, ValueError) as problem:
+            raise DataError(f"{place} is not a whole split: {problem}; make it again") from problem
+        if not intact:
+            raise DataError(f"{place} was changed after it was written: it does not match its hash; make it again")
+        if data is not None and data != split.data:
+            raise DataError(
+                f"{place} was made for other samples (digest {split.data[:12]}, these have {data[:12]}); "
+                "make the split again or load the data it was made for"
+            )
+        return split
+
+    def _words(self) -> dict[str, Any]:
+        return {"names": list(self.names), "settings": self.settings, "data": self.data}
+
+
+def _frozen(indices: npt.ArrayLike) -> Indices:
+    array = np.array(indices, dtype=np.int64).reshape(-1)
+    if array.size and array.min() < 0:
+        raise InputError(f"a split holds positions from 0, got {array.min()}")
+    array.flags.writeable = False
+    return array
+
+
+def _canonical(words: dict[str, Any]) -> bytes:
+    return json.dumps(words, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def _unflatten(flat: npt.NDArray[Any], sizes: npt.NDArray[Any]) -> tuple[Indices, ...]:
+    if sizes.ndim != 1 or flat.ndim != 1 or (sizes < 0).any() or sizes.sum() != len(flat):
+        raise ValueError(f"its sizes add up to {sizes.sum()}, it holds {flat.size} positions")
+    return tuple(np.split(flat.astype(np.int64), np.cumsum(sizes)[:-1])) if len(sizes) else ()
+
+
+def _read(place: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    try:
+        with safe_open(str(place), framework="np") as file:
+            header = json.loads((file.metadata() or {}).get("perfed.split", "null"))
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError, ValueError) as problem:
+        raise DataError(f"{place} is damaged or not a split file: {problem}") from problem
+    if not isinstance(header, dict):
+        raise DataError(f"{place} is a safetensors file but not a split; `perfed data split` writes one")
+    if header.get("format") != FORMAT:
+        raise DataError(f"{place} has split format {header.get('format')}, this perfed reads {FORMAT}; make it again")
+    return header, tensors
+
+
+def _write(place: Path, contents: bytes) -> None:
+    try:
+        with NamedTemporaryFile(dir=place.parent, prefix=f".{place.name}.", delete=False) as file:
+            temporary = Path(file.name)
+            try:
+                file.write(contents)
+                file.flush()
+                os.fsync(file.fileno())
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+        temporary.chmod(0o644)
+        temporary.replace(place)
+    except OSError as problem:
+        raise DataError(f"cannot write the split {place}: {problem.strerror or problem}") from problem
