@@ -1,0 +1,34 @@
+"""What a client may spend in a round: the same for every method that is compared."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ..errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """Local training: step size, passes, batch, and the optimiser, whose state starts anew each time."""
+
+    lr: float = 0.005
+    epochs: int = 1
+    batch_size: int = 10
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    optimizer: Literal["sgd", "adam"] = "sgd"
+
+    def __post_init__(self) -> None:
+        if not self.lr > 0:
+            raise InputError(f"budget.lr must be positive, got {self.lr:g}; 0.005 suits the 4-layer CNN")
+        if self.epochs < 1:
+            raise InputError(f"budget.epochs must be at least 1, got {self.epochs}")
+        if self.batch_size < 1:
+            raise InputError(f"budget.batch_size must be at least 1, got {self.batch_size}")
+        if not 0 <= self.momentum < 1:
+            raise InputError(f"budget.momentum must be in [0, 1), got {self.momentum:g}")
+        if self.weight_decay < 0:
+            raise InputError(f"budget.weight_decay must not be negative, got {self.weight_decay:g}")
+        if self.optimizer not in ("sgd", "adam"):
+            raise InputError(f"budget.optimizer must be sgd or adam, got '{self.optimizer}'")
+        if self.optimizer == "adam" and self.momentum:
+            raise InputError("budget.momentum belongs to sgd; adam has its own moments, so leave it at 0")

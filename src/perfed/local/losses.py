@@ -1,0 +1,72 @@
+"""What methods add to the cross-entropy: distances between features, predictions and parameters."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .. import trees
+from ..trees import Tree
+from .shard import Batch
+
+WIDTHS = (10.0, 15.0, 20.0, 50.0)  # variances of the kernels in the FedCP family
+
+
+def proximal(w: Tree, anchor: Tree) -> Tensor:
+    """Return half the squared distance of two sets of parameters, running state left out."""
+    return 0.5 * trees.square_distance(_weights(w), _weights(anchor))
+
+
+def _weights(tree: Tree) -> tuple[Tensor, ...]:
+    return tuple(x for path, x in trees.named(tree) if not trees.is_state(path))
+
+
+def mmd(a: Tensor, b: Tensor, batch: Batch, widths: tuple[float, ...] = WIDTHS) -> Tensor:
+    """Return the squared maximum mean discrepancy of two clouds: a V-statistic over all ordered pairs."""
+    gap = (_kernels(a, a, widths) + _kernels(b, b, widths)) - 2 * _kernels(a, b, widths)
+    if batch.mask is None:
+        return gap.mean()
+    pair = batch.mask[:, None] * batch.mask[None, :]
+    return (gap * pair).sum() / pair.sum().clamp(min=1)
+
+
+def _kernels(a: Tensor, b: Tensor, widths: tuple[float, ...]) -> Tensor:
+    square = (a[:, None] - b[None, :]).square().sum(-1)
+    return torch.stack([torch.exp(-square / (2 * w)) for w in widths]).sum(0)
+
+
+def balanced(logits: Tensor, counts: Tensor, batch: Batch) -> Tensor:
+    """Return the balanced-softmax cross-entropy; a class the client lacks is left out of the denominator."""
+    prior = torch.where(counts > 0, counts, 1.0).log() + torch.where(counts > 0, 0.0, -torch.inf)
+    return batch.mean(F.cross_entropy(logits + prior, batch.y, reduction="none"))
+
+
+def supervised_contrast(u: Tensor, batch: Batch, temperature: float) -> Tensor:
+    """Return the supervised contrastive loss of one view; anchors without a partner count as zero."""
+    u = F.normalize(u, dim=1)
+    other = ~torch.eye(len(u), dtype=torch.bool, device=u.device)
+    if batch.mask is not None:
+        other = other & (batch.mask > 0)[None, :]
+    sim = (u @ u.T / temperature).masked_fill(~other, -1e9)
+    alike = other & (batch.y[:, None] == batch.y[None, :])
+    chance = (sim - torch.logsumexp(sim, 1, keepdim=True)).masked_fill(~alike, 0.0)
+    return batch.mean(-chance.sum(1) / (alike.sum(1) + 1e-6))
+
+
+def divergence(p: Tensor, q: Tensor, batch: Batch) -> Tensor:
+    """Return KL(p ‖ q) of two rows of logits, averaged over the batch."""
+    p, q = F.log_softmax(p, 1), F.log_softmax(q, 1)
+    return batch.mean((p.exp() * (p - q)).sum(1))
+
+
+def negative_entropy(logits: Tensor, batch: Batch) -> Tensor:
+    """Return Σ q log q of softmax outputs, averaged over the batch."""
+    q = F.log_softmax(logits, 1)
+    return batch.mean((q.exp() * q).sum(1))
+
+
+
+def paired_discrepancy(a: Tensor, b: Tensor, batch: Batch, widths: tuple[float, ...] = WIDTHS) -> Tensor:
+    """Return how unlike paired rows are under the kernels, averaged over the batch; zero where they are equal."""
+    square = (a - b).square().sum(-1)
+    like = torch.stack([torch.exp(-square / (2 * w)) for w in widths]).sum(0)
+    return batch.mean(2 * len(widths) - 2 * like)

@@ -1,0 +1,100 @@
+"""One client's samples and the order in which it visits them, a function of its key."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from .. import keys
+
+Inputs = Callable[[Tensor, Tensor | None], Tensor]  # stored samples, a key if they are to be augmented → network inputs
+
+_BLOCK = 1 << 24  # numbers turned into inputs at once
+
+
+class Batch(NamedTuple):
+    x: Tensor
+    y: Tensor
+    mask: Tensor | None  # 1 for a sample, 0 for padding; None where nothing is padded
+    key: Tensor  # for whatever is random in this step
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Return the mean of one value per sample over the real ones."""
+        if self.mask is None:
+            return values.mean()
+        return (values * self.mask).sum() / self.mask.sum().clamp(min=1)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The rows of the common sample store that belong to one client.
+
+    ``x`` and ``y`` are shared by all clients; a shard adds only its row numbers. ``size`` is a tensor where
+    clients are stacked: rows at and beyond it are padding.
+    """
+
+    x: Tensor
+    y: Tensor
+    rows: Tensor
+    inputs: Inputs
+    key: Tensor
+    batch_size: int
+    classes: int
+    size: Tensor | None = None
+    even: bool = False  # BatchNorm cannot train on a batch of one: leave such a remainder out of its epoch
+    augment: bool = False
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def epochs(self, count: int, stream: str = "fit") -> Iterator[Batch]:
+        """Yield the batches of ``count`` passes; ``stream`` names what they are for."""
+        for epoch in range(count):
+            key = keys.fold(self.key, stream, epoch)
+            order, real = self._order(key)
+            rows, steps = self.rows[order], -(-order.shape[-1] // self.batch_size)
+            step_keys = keys.fold(key, torch.arange(steps, device=key.device)).unbind()
+            labels, step = self.y[rows], 0
+            block = self.batch_size * max(1, _BLOCK // (self.x[0].numel() * self.batch_size or 1))
+            for start in range(0, len(rows), block):
+                part = rows[start : start + block]
+                x = self.inputs(self.x[part], keys.fold(key, "augment", start) if self.augment else None)
+                for at in range(0, len(part), self.batch_size):
+                    here = slice(start + at, start + at + self.batch_size)
+                    mask = None if real is None else real[here]
+                    yield Batch(x[at : at + self.batch_size], labels[here], mask, step_keys[step])
+                    step += 1
+
+    def _order(self, key: Tensor) -> tuple[Tensor, Tensor | None]:
+        bits = keys.bits(key, len(self.rows))
+        single = self.even and len(self.rows) % self.batch_size == 1
+        if self.size is None:
+            order = bits.argsort()
+            return (order[:-1] if single and len(order) > 1 else order), None
+        place = torch.arange(len(self.rows), device=key.device)
+        order = torch.where(place < self.size, bits, 2**63 - 1).argsort()
+        return order, (place < self.size).float()
+
+    def passes(self) -> Iterator[Batch]:
+        """Yield every sample once, in stored order and large batches, as it is seen in testing."""
+        if self.size is not None:
+            place = torch.arange(len(self.rows), device=self.key.device)
+            yield Batch(self.inputs(self.x[self.rows], None), self.y[self.rows], (place < self.size).float(), self.key)
+            return
+        for rows in self.rows.split(1000):
+            yield Batch(self.inputs(self.x[rows], None), self.y[rows], None, self.key)
+
+    @property
+    def counts(self) -> Tensor:
+        """Return how many training samples the client has of each class."""
+        own = torch.nn.functional.one_hot(self.y[self.rows], self.classes).float()
+        if self.size is not None:
+            own = own * (torch.arange(len(self.rows), device=own.device) < self.size).float()[:, None]
+        return own.sum(0)
+
+    @property
+    def total(self) -> Tensor:
+        """Return the number of the client's training samples, as a tensor."""
+        return torch.tensor(float(len(self.rows)), device=self.rows.device) if self.size is None else self.size.float()

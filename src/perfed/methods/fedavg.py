@@ -1,0 +1,30 @@
+"""FedAvg (McMahan et al., AISTATS 2017): average the models that clients train from a common start."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ..local import Shard, descend
+from ..method import Method
+from ..server import average, broadcast
+from ..task import Norm, Task
+from ..trees import Params
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedAvg(Method[Params, Params, Params, tuple[()]]):
+    """One model for all: the reference that personal models have to beat."""
+
+    norm: Norm = "all"
+
+    send = broadcast
+    merge = average
+
+    def init(self, task: Task, clients: int) -> tuple[Params, tuple[()]]:
+        return task.params(), ()
+
+    def local(self, task: Task, down: Params, mine: tuple[()], data: Shard) -> tuple[Params, tuple[()]]:
+        return descend(task.loss, down, data.epochs(self.budget.epochs), self.budget), ()
+
+    def predict(self, task: Task, down: Params, mine: tuple[()], x: Tensor) -> Tensor:
+        return task.logits(down, x)

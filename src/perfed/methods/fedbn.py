@@ -1,0 +1,46 @@
+"""FedBN (Li et al., ICLR 2021): FedAvg in which nothing of a BatchNorm layer leaves its client."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ..errors import MethodError
+from ..local import Shard, descend
+from ..method import Method
+from ..server import Uploads, broadcast, mean
+from ..task import Norm, Task
+from ..trees import Params
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedBN(Method[Params, Params, Params, tuple[()]]):
+    """Average everything but normalisation, which absorbs each client's feature shift."""
+
+    weighting: Literal["uniform", "samples"] = "uniform"  # of the average: the original's, or by training samples
+    norm: Norm = "local_all"
+
+    send = broadcast
+
+    def __post_init__(self) -> None:
+        if self.norm != "local_all":
+            raise MethodError(f"FedBN keeps all of BatchNorm at home, so norm must be local_all, got {self.norm}; "
+                              "fedavg takes the other policies")
+
+    def check(self, task: Task, sizes: list[int], participants: int) -> None:
+        if not task.has_norm:
+            raise MethodError("FedBN needs a network with BatchNorm layers, this one has none and it would be FedAvg; "
+                              "try model=cnn_bn")
+
+    def init(self, task: Task, clients: int) -> tuple[Params, tuple[()]]:
+        return task.params(), ()
+
+    def local(self, task: Task, down: Params, mine: tuple[()], data: Shard) -> tuple[Params, tuple[()]]:
+        return descend(task.loss, down, data.epochs(self.budget.epochs), self.budget), ()
+
+    def merge(self, server: Params, ups: Uploads[Params]) -> Params:
+        return mean(ups, ups.sizes if self.weighting == "samples" else torch.ones(len(ups)))
+
+    def predict(self, task: Task, down: Params, mine: tuple[()], x: Tensor) -> Tensor:
+        return task.logits(down, x)

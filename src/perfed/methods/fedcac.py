@@ -1,0 +1,125 @@
+"""FedCAC (Wu et al., ICCV 2023): share boldly what is harmless, cautiously what is critical."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .. import keys, trees
+from ..errors import MethodError
+from ..local import Shard, descend
+from ..method import Method
+from ..server import Uploads, combine, mean
+from ..task import Task
+from ..trees import Params
+
+Masks = Params  # boolean leaves, one per parameter; running state has none
+
+
+class Server(NamedTuple):
+    models: tuple[Params, ...]  # where each client starts its next round
+    round: Tensor
+
+
+class Up(NamedTuple):
+    params: Params
+    critical: Masks
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedCAC(Method[Server, Params, Up, Masks]):
+    """Average harmless parameters over all clients, critical ones over clients whose critical positions agree."""
+
+    critical: float = 0.5  # τ, fraction of each tensor held critical
+    narrowing: int = 100  # β, rounds until every client trains its critical parameters alone
+    choice: Literal["sensitivity", "random", "reversed"] = "sensitivity"  # what is held critical
+    collaboration: Literal["narrowing", "none", "closest"] = "narrowing"  # with whom critical parameters are shared
+    closest: int = 1  # k, partners where collaboration is "closest"
+    harmless: Literal["shared", "as_critical"] = "shared"  # the rest: averaged over all, or treated alike
+    overlap: Literal["fraction", "jaccard"] = "fraction"  # how the agreement of two masks is counted
+    weighting: Literal["uniform", "samples"] = "uniform"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.critical <= 1:
+            raise MethodError(f"FedCAC needs critical (τ) in [0, 1], got {self.critical:g}; 0.5 is the paper's")
+        if self.narrowing < 1:
+            raise MethodError(f"FedCAC needs narrowing (β) ≥ 1, got {self.narrowing}; the paper uses 100 to 170")
+        if self.closest < 1:
+            raise MethodError(f"FedCAC needs closest (k) ≥ 1, got {self.closest}; collaboration=none has no partners")
+
+    def check(self, task: Task, sizes: list[int], participants: int) -> None:
+        if participants < 2:
+            raise MethodError("FedCAC compares clients, so every round needs at least 2 participants, got 1")
+
+    def init(self, task: Task, clients: int) -> tuple[Server, Masks]:
+        start = task.params()
+        nothing = {k: torch.zeros_like(v, dtype=torch.bool) for k, v in trees.weights(start).items()}
+        return Server((start,) * clients, torch.zeros((), dtype=torch.int64)), nothing
+
+    def send(self, server: Server, client: int) -> Params:
+        return server.models[client]
+
+    def local(self, task: Task, down: Params, mine: Masks, data: Shard) -> tuple[Up, Masks]:
+        w = descend(task.loss, down, data.epochs(self.budget.epochs), self.budget)
+        critical = {k: self._critical(w[k], old, keys.fold(data.key, "mask", k)) for k, old in trees.weights(down).items()}
+        return Up(w, critical), critical
+
+    def _critical(self, new: Tensor, old: Tensor, key: Tensor) -> Tensor:
+        """Return which entries of a tensor are critical: Eqs. (5) and (6)."""
+        if self.choice == "random":
+            return self._top(keys.uniform(key, tuple(new.shape)) + 1)
+        s = ((new - old) * new).abs()
+        return ~self._top(s, 1 - self.critical) if self.choice == "reversed" else self._top(s)
+
+    def _top(self, s: Tensor, share: float | None = None) -> Tensor:
+        count = int((self.critical if share is None else share) * s.numel() + 1e-6)  # 0.29 · 100 is 29
+        if count == 0:
+            return torch.zeros_like(s, dtype=torch.bool)
+        cut = s.flatten().topk(count).values[-1]
+        least = torch.where(s > 1e-20, s, torch.inf).min()  # nothing to choose by: whatever moved, or all of it
+        return s >= torch.where(cut <= 1e-10, torch.where(least.isinf(), -torch.inf, least), cut)
+
+    def merge(self, server: Server, ups: Uploads[Up]) -> Server:
+        answers, number = ups.trees, server.round + 1
+        team = self.teams([up.critical for up in answers], int(number))
+        weight = ups.sizes if self.weighting == "samples" else torch.ones(len(ups), dtype=torch.float64)
+        params = [up.params for up in answers]
+        common = mean(params, weight)  # Eq. (9)
+        models = list(server.models)
+        for row, client, up in zip(team * weight, ups.ids, answers, strict=True):
+            custom = combine((row / row.sum()).tolist(), params)  # Eq. (10)
+            models[client] = custom if self.harmless == "as_critical" else {
+                k: torch.where(up.critical[k], custom[k], common[k]) if k in up.critical else custom[k] for k in common}
+        return Server(tuple(models), number)
+
+    def teams(self, masks: list[Masks], number: int) -> Tensor:
+        """Return who works with whom in round ``number``, row by row: Eqs. (7) and (8), with oneself."""
+        agreement, same = self.overlaps(masks), torch.eye(len(masks), dtype=torch.bool)
+        others = agreement[~same]
+        if self.collaboration == "none" or (self.collaboration == "narrowing" and number > self.narrowing):
+            return same.double()
+        if self.collaboration == "closest":
+            ranked = agreement.masked_fill(same, -torch.inf).argsort(dim=1, descending=True, stable=True)
+            return same.double().scatter(1, ranked[:, : min(self.closest, len(masks) - 1)], 1.0)
+        bar = others.mean() + number / self.narrowing * (others.max() - others.mean())
+        return ((agreement >= bar - 1e-9) | same).double()
+
+    def overlaps(self, masks: list[Masks]) -> Tensor:
+        """Return how far the critical positions of two clients agree: 1 for equal masks, 0 for disjoint ones."""
+        both = torch.zeros(len(masks), len(masks), dtype=torch.float64)
+        for name in masks[0]:
+            for piece in zip(*(m[name].flatten().split(1 << 20) for m in masks), strict=True):
+                bits = torch.stack(piece).float()  # counts stay exact below 2^24
+                both += (bits @ bits.T).double().cpu()
+        count = both.diagonal()
+        apart = count[:, None] + count[None, :] - 2 * both
+        if self.overlap == "jaccard":
+            return both / (count[:, None] + count[None, :] - both).clamp(min=1)
+        return torch.where(count[:, None] > 0, 1 - apart / (2 * count[:, None]).clamp(min=1), 0.0)
+
+    def predict(self, task: Task, down: Params, mine: Masks, x: Tensor) -> Tensor:
+        return task.logits(down, x)
+
+    def after(self, down: Params, up: Up) -> Params:
+        return up.params

@@ -1,0 +1,108 @@
+"""FedCP (Zhang et al., KDD 2023): a policy splits every feature between a personal and a global head."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .. import keys, trees
+from ..errors import MethodError
+from ..local import Batch, Shard, descend
+from ..local.losses import WIDTHS, mmd, paired_discrepancy
+from ..method import Method
+from ..server import average, broadcast
+from ..task import Task, cross_entropy
+from ..trees import Params
+
+
+class Model(NamedTuple):
+    body: Params
+    head: Params  # the common head on the wire, the client's own while it trains
+    policy: Params
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedCP(Method[Model, Model, Model, Params]):
+    """Let a conditional policy network decide, sample by sample, which features are personal."""
+
+    align: float = 5.0  # λ, pull of the trained features towards the received body's; 0 leaves it out ("w.o. GFM")
+    policy: Literal["softmax", "gumbel_train", "gumbel_always"] = "softmax"  # Eq. (4); with noise as in the official code
+    context: Literal["both", "client", "sample", "none"] = "both"  # what the policy network sees ("w.o. cs", "w.o. ss")
+    blend: Literal["policy", "sum", "personal"] = "policy"  # both heads by policy, both in full ("w.o. CPN"), one ("w.o. CPN & GH")
+    layers: int = 1  # linear layers of the policy network
+    layer_norm: Literal["layer", "batch", "group"] = "layer"  # its normalisation
+    activation: Literal["relu", "tanh", "sigmoid"] = "relu"  # its activation
+    discrepancy: Literal["mmd", "paired"] = "mmd"  # between feature clouds, or sample by sample
+    widths: tuple[float, ...] = WIDTHS  # variances of the kernels
+
+    send = broadcast
+    merge = average
+
+    def __post_init__(self) -> None:
+        if self.align < 0:
+            raise MethodError(f"FedCP needs align (λ) ≥ 0, got {self.align:g}; 5 for a CNN, 1 for ResNet-18 and fastText")
+        if not 1 <= self.layers <= 4:
+            raise MethodError(f"FedCP's policy network has 1 to 4 layers, got {self.layers}")
+
+    def init(self, task: Task, clients: int) -> tuple[Model, Params]:
+        body, head = task.split(task.params())
+        policy = task.part("policy", lambda: self._network(task.width)).params() if self.blend == "policy" else {}
+        return Model(body, head if self.blend != "personal" else {}, policy), trees.clone(head)
+
+    def local(self, task: Task, down: Model, mine: Params, data: Shard) -> tuple[Model, Params]:
+        vector = self._vector(task, mine)
+
+        def loss(m: Model, batch: Batch) -> Tensor:
+            z = task.features(m.body, batch.x)
+            fit = cross_entropy(self._logits(task, m, down.head, vector, z, batch.key), batch)
+            if not self.align:
+                return fit
+            received = task.still.features(down.body, batch.x).detach()
+            drift = mmd if self.discrepancy == "mmd" else paired_discrepancy
+            return fit + self.align * drift(z, received, batch, self.widths)
+
+        m = descend(loss, Model(down.body, mine, down.policy), data.epochs(self.budget.epochs), self.budget)
+        blended = trees.lerp(m.head, down.head, 0.5) if down.head else {}
+        return m._replace(head=blended), m.head
+
+    def predict(self, task: Task, down: Model, mine: Params, x: Tensor) -> Tensor:
+        z = task.features(down.body, x)
+        return self._logits(task, down._replace(head=mine), down.head, self._vector(task, mine), z, None)
+
+    def after(self, down: Model, up: Model) -> Model:
+        return up._replace(head=down.head)  # the answer's head is a blend for the server, not what the client uses
+
+    def personal(self, task: Task, policy: Params, vector: Tensor, z: Tensor, key: Tensor | None) -> Tensor:
+        """Return s, the share of each feature that goes to the personal head."""
+        seen = {"both": z * vector, "sample": z, "client": vector.expand_as(z), "none": vector.expand_as(z)}[self.context]
+        scores = task.part("policy", lambda: self._network(task.width))(policy, seen).unflatten(-1, (2, -1))
+        if key is not None and self.policy != "softmax":
+            scores = scores + keys.gumbel(key, tuple(scores.shape))
+        return torch.softmax(scores, dim=-2)[..., 0, :]
+
+    def _logits(self, task: Task, m: Model, head: Params, vector: Tensor, z: Tensor, key: Tensor | None) -> Tensor:
+        if self.blend == "personal":
+            return task.classify(m.head, z)
+        if self.blend == "sum":
+            return task.classify(m.head, z) + task.still.classify(head, z)
+        if key is None and self.policy == "gumbel_always":
+            key = keys.key(task.seed, "serve").to(z.device)
+        s = self.personal(task, m.policy, vector, z, key)
+        return task.classify(m.head, s * z) + task.still.classify(head, (1 - s) * z)
+
+    def _vector(self, task: Task, head: Params) -> Tensor:
+        """Return the client's direction: its head's weights multiplied out, summed over classes, of length one."""
+        if self.context == "none":
+            return keys.uniform(keys.key(task.seed, "context").to(task.device), (task.width,))
+        product = head[task.head.linears[-1]]
+        for name in reversed(task.head.linears[:-1]):
+            product = product @ head[name]
+        return F.normalize(product.sum(0), dim=0).detach()
+
+    def _network(self, width: int) -> nn.Module:
+        norm = {"layer": nn.LayerNorm(2 * width), "batch": nn.BatchNorm1d(2 * width), "group": nn.GroupNorm(2, 2 * width)}
+        bend = {"relu": nn.ReLU(), "tanh": nn.Tanh(), "sigmoid": nn.Sigmoid()}
+        front = [nn.Linear(width, width) for _ in range(self.layers - 1)]
+        return nn.Sequential(*front, nn.Linear(width, 2 * width), norm[self.layer_norm], bend[self.activation])

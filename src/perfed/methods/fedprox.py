@@ -1,0 +1,38 @@
+"""FedProx (Li et al., MLSys 2020): FedAvg on a spring that holds clients near the received model."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ..local import Batch, Shard, descend
+from ..local.losses import proximal
+from ..method import Method, positive
+from ..server import average, broadcast
+from ..task import Norm, Task
+from ..trees import Params
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedProx(Method[Params, Params, Params, tuple[()]]):
+    """Add (μ/2)‖w − w_received‖² to every client's loss."""
+
+    spring: float = 0.001  # μ, pull towards the received model
+    norm: Norm = "all"
+
+    send = broadcast
+    merge = average
+
+    def __post_init__(self) -> None:
+        positive("FedProx", "spring (μ)", self.spring, "without it FedProx is FedAvg; 0.001 to 0.01 is usual")
+
+    def init(self, task: Task, clients: int) -> tuple[Params, tuple[()]]:
+        return task.params(), ()
+
+    def local(self, task: Task, down: Params, mine: tuple[()], data: Shard) -> tuple[Params, tuple[()]]:
+        def held(w: Params, batch: Batch) -> Tensor:
+            return task.loss(w, batch) + self.spring * proximal(w, down)
+
+        return descend(held, down, data.epochs(self.budget.epochs), self.budget), ()
+
+    def predict(self, task: Task, down: Params, mine: tuple[()], x: Tensor) -> Tensor:
+        return task.logits(down, x)

@@ -1,0 +1,43 @@
+"""FedRep (Collins et al., ICML 2021): a shared body, a head of one's own, trained in turn."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ..errors import MethodError
+from ..local import Batch, Shard, descend
+from ..method import Method
+from ..server import average, broadcast
+from ..task import Task, cross_entropy
+from ..trees import Params
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedRep(Method[Params, Params, Params, Params]):
+    """Fit the head to the received body, then move the body towards that head."""
+
+    head_epochs: int = 1  # passes over the data for the head before the body moves
+
+    send = broadcast
+    merge = average
+
+    def __post_init__(self) -> None:
+        if self.head_epochs < 1:
+            raise MethodError(f"FedRep needs head_epochs ≥ 1, got {self.head_epochs}: its head would never be trained")
+
+    def init(self, task: Task, clients: int) -> tuple[Params, Params]:
+        return task.split(task.params())
+
+    def local(self, task: Task, down: Params, mine: Params, data: Shard) -> tuple[Params, Params]:
+        def fit(head: Params, batch: Batch) -> Tensor:  # a frozen body is served: its statistics do not move either
+            return cross_entropy(task.classify(head, task.served.features(down, batch.x)), batch)
+
+        def move(body: Params, batch: Batch) -> Tensor:
+            return cross_entropy(task.still.classify(head, task.features(body, batch.x)), batch)
+
+        head = descend(fit, mine, data.epochs(self.head_epochs, "head"), self.budget)
+        body = descend(move, down, data.epochs(self.budget.epochs, "body"), self.budget)
+        return body, head
+
+    def predict(self, task: Task, down: Params, mine: Params, x: Tensor) -> Tensor:
+        return task.logits(down | mine, x)

@@ -1,0 +1,63 @@
+"""The loop: who trains, what the server makes of it, how everyone does with the result."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+from .method import Method
+from .sampling import Sampling
+from .transport import Score, Transport, one_thread
+from .trees import Tree
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """When and on what clients are scored."""
+
+    every: int = 1  # rounds between tests; the last round is always tested
+    after: bool = False  # also right after local training
+    parts: tuple[str, ...] = ("test", "validation")
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one round produced; round 0 is the start."""
+
+    number: int
+    server: Tree
+    participants: list[int]
+    up: dict[str, int] = field(default_factory=dict)
+    down: dict[str, int] = field(default_factory=dict)
+    scores: dict[str, list[Score]] = field(default_factory=dict)  # part → one per client
+    after: dict[int, Score] = field(default_factory=dict)
+    seconds_train: float = 0.0
+    seconds_test: float = 0.0
+
+
+def rounds(method: Method[Any, Any, Any, Any], server: Tree, transport: Transport, sampling: Sampling, protocol: Protocol,
+           *, seed: int, clients: int, count: int, first: int = 0) -> Iterator[Round]:
+    """Run rounds ``first`` + 1 … ``count`` and yield what each produced; a run from the start yields round 0 too."""
+    everyone = range(clients)
+    if first == 0:
+        yield _tested(Round(0, server, []), transport, protocol, everyone)
+    for number in range(first + 1, count + 1):
+        began = perf_counter()
+        ids = sampling.participants(seed, number, clients)
+        ups = transport.train(server, ids, number, sampling.dropped(seed, number, ids), protocol.after)
+        with one_thread():
+            server = method.merge(server, ups)
+            ups.drain()
+        up, down = transport.ledger.close()
+        done = Round(number, server, ids, up, down, after=transport.after, seconds_train=perf_counter() - began)
+        if number % protocol.every == 0 or number == count:
+            done = _tested(done, transport, protocol, everyone)
+        yield done
+
+
+def _tested(done: Round, transport: Transport, protocol: Protocol, everyone: range) -> Round:
+    began = perf_counter()
+    rows = transport.score(done.server, everyone, done.number, protocol.parts)
+    scores = {part: [row[i] for row in rows] for i, part in enumerate(protocol.parts)}
+    return Round(done.number, done.server, done.participants, done.up, done.down, scores, done.after,
+                 done.seconds_train, perf_counter() - began)

@@ -1,0 +1,49 @@
+"""Who takes part in a round, and who drops out of it after training."""
+
+from dataclasses import dataclass
+
+from . import keys
+from .errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """Participation: ``ratio`` of the clients each round, or a ratio drawn between ``ratio_min`` and ``ratio``.
+
+    ``drop`` is the chance that a participant trains but its answer never arrives.
+    """
+
+    ratio: float = 1.0
+    ratio_min: float | None = None
+    drop: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.ratio <= 1:
+            raise InputError(f"sampling.ratio must be in (0, 1], got {self.ratio:g}; 1 means all clients")
+        if self.ratio_min is not None and not 0 < self.ratio_min <= self.ratio:
+            raise InputError(f"sampling.ratio_min must be in (0, {self.ratio:g}], got {self.ratio_min:g}")
+        if not 0 <= self.drop < 1:
+            raise InputError(f"sampling.drop must be in [0, 1), got {self.drop:g}")
+
+    def fewest(self, clients: int) -> int:
+        """Return the smallest number of participants a round can have."""
+        return max(1, int((self.ratio if self.ratio_min is None else self.ratio_min) * clients + 1e-9))
+
+    def participants(self, seed: int, number: int, clients: int) -> list[int]:
+        """Return the clients that train in round ``number``, in order."""
+        most = max(1, int(self.ratio * clients + 1e-9))
+        count = most
+        if self.ratio_min is not None:
+            fewest = self.fewest(clients)
+            count = fewest + int(keys.bits(keys.key(seed, number, "how many"), 1)) % (most - fewest + 1)
+        if count == clients:
+            return list(range(clients))
+        return sorted(keys.permutation(keys.key(seed, number, "who"), clients)[:count].tolist())
+
+    def dropped(self, seed: int, number: int, ids: list[int]) -> set[int]:
+        """Return the participants whose answer is lost; at least one always arrives."""
+        if not self.drop:
+            return set()
+        luck = keys.uniform(keys.key(seed, number, "drop"), (max(ids) + 1,))
+        lost = {i for i in ids if luck[i] < self.drop}
+        return lost if len(lost) < len(ids) else lost - {min(ids, key=lambda i: -float(luck[i]))}

@@ -1,0 +1,8 @@
+"""Ways for messages to travel; a method cannot tell them apart."""
+
+from .pooled import Pooled
+from .serial import Serial, Transport, one_thread
+from .site import ClientError, Private, Score, Site
+from .store import Store
+
+__all__ = ["ClientError", "Pooled", "Private", "Score", "Serial", "Site", "Store", "Transport", "one_thread"]

@@ -1,0 +1,113 @@
+"""What happens at a client, whatever carries the messages there."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .. import keys
+from ..errors import InputError, PerfedError
+from ..federation import Federation
+from ..method import Method
+from ..task import Task
+from ..trees import Params, Tree
+from ..wire import Withheld
+
+
+class Private(NamedTuple):
+    """What a client keeps between rounds."""
+
+    mine: Tree  # the method's own
+    kept: Params  # leaves of the network that never leave under the BatchNorm policy
+
+
+class Score(NamedTuple):
+    """How one client's model did on one part of its data."""
+
+    correct: int
+    count: int
+    loss: float  # mean cross-entropy; nan where there is no sample
+
+
+class ClientError(PerfedError):
+    """A verb failed at a client; the message names both."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A method, a task and the data: everything a client needs besides messages."""
+
+    method: Method[Any, Any, Any, Any]
+    task: Task
+    federation: Federation
+    withheld: Withheld
+
+    @staticmethod
+    def of(method: Method[Any, Any, Any, Any], task: Task, federation: Federation) -> tuple["Site", Tree, Private]:
+        """Return the site, the server's first state and every client's first private state."""
+        if task.has_norm and min(federation.sizes) < 2:
+            small = federation.sizes.index(min(federation.sizes))
+            raise InputError(f"client {small} has {min(federation.sizes)} training sample; BatchNorm needs at least two")
+        server, mine = method.init(task, len(federation))
+        start = task.params()
+        for part in task.parts.values():
+            start |= part.start
+        names = task.withheld(method.norm)
+        return Site(method, task, federation, Withheld({k: start[k] for k in sorted(names)})), server, Private(mine, {})
+
+    def train(self, client: int, down: Tree, private: Private, number: int) -> tuple[Tree, Private, Tree]:
+        """Return a client's answer, its next private state, and the answer before anything was withheld."""
+        data = self.federation.shard(client, number, self.method.budget.batch_size, self.task.has_norm)
+        with self._named("local", client), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(keys.seed_of(data.key))  # for modules with dropout, which take no key
+            whole, mine = self.method.local(self.task, self.withheld.overlay(down, private.kept), private.mine, data)
+        up, kept = self.withheld.hide(whole)
+        return up, Private(mine, kept), whole
+
+    def score(self, client: int, down: Tree, private: Private, number: int, parts: tuple[str, ...]) -> list[Score]:
+        """Return how the model that a client would serve does on each part of its data."""
+        return self.judge(client, self.withheld.overlay(down, private.kept), private.mine, number, parts)
+
+    def judge(self, client: int, down: Tree, mine: Tree, number: int, parts: tuple[str, ...]) -> list[Score]:
+        if type(self.method).adapt is not Method.adapt:
+            data = self.federation.shard(client, number, self.method.budget.batch_size, self.task.has_norm)
+            with self._named("adapt", client):
+                down, mine = self.method.adapt(self.task, down, mine, data)
+        with self._named("predict", client), torch.no_grad():
+            predict: Callable[[Tensor], Tensor] = lambda x: self.method.predict(self.task.served, down, mine, x)  # noqa: E731
+            return [self._score(client, predict, part) for part in parts]
+
+    def after(self, client: int, down: Tree, whole: Tree, mine: Tree, number: int) -> Score:
+        """Return how the client does on its test data right after training."""
+        return self.judge(client, self.method.after(down, whole), mine, number, ("test",))[0]
+
+    def _score(self, client: int, predict: Callable[[Tensor], Tensor], part: str) -> Score:
+        correct, count, loss = 0, 0, 0.0
+        for batch in self.federation.batches(client, part):
+            logits = predict(batch.x)
+            correct += int((logits.argmax(1) == batch.y).sum())
+            loss += float(F.cross_entropy(logits, batch.y, reduction="sum"))
+            count += len(batch.y)
+        return Score(correct, count, loss / count if count else float("nan"))
+
+    def _named(self, verb: str, client: int) -> "_Named":
+        return _Named(f"{type(self.method).__name__}.{verb} failed at client {client} "
+                      f"({self.federation.sizes[client]} training samples)")
+
+
+class _Named:
+    """Turns an unexpected error into one that says where it happened."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is not None and isinstance(error, Exception) and not isinstance(error, PerfedError):
+            raise ClientError(f"{self.where}: {type(error).__name__}: {error}") from error
+

@@ -1,0 +1,62 @@
+"""The clients' private states: in memory up to a budget, then in memory-mapped files."""
+
+import tempfile
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+
+from safetensors.torch import load_file, save_file
+
+from .. import trees
+from .site import Private
+
+
+class Store:
+    """Maps a client to its private state; a client that never trained costs nothing."""
+
+    def __init__(self, first: Private, clients: int, budget: int = 4 << 30, folder: Path | None = None) -> None:
+        self.first, self.clients, self._budget = first, clients, budget
+        self._near: OrderedDict[int, Private] = OrderedDict()
+        self._far: dict[int, tuple[Private, Path]] = {}  # a template for the shape, and the file
+        self._held = 0
+        self._folder = folder
+        self._own: tempfile.TemporaryDirectory[str] | None = None
+
+    def __getitem__(self, client: int) -> Private:
+        if client in self._near:
+            self._near.move_to_end(client)
+            return self._near[client]
+        if client in self._far:
+            return self._fetch(client)
+        return self.first
+
+    def __setitem__(self, client: int, private: Private) -> None:
+        if client in self._near:
+            self._held -= _memory(self._near.pop(client))
+        self._far.pop(client, None)
+        self._near[client] = private
+        self._held += _memory(private)
+        while self._held > self._budget and len(self._near) > 1:
+            self._spill(*self._near.popitem(last=False))
+
+    def __iter__(self) -> Iterator[int]:
+        """Yield the clients that have a state of their own."""
+        return iter(sorted(self._near.keys() | self._far.keys()))
+
+    def _spill(self, client: int, private: Private) -> None:
+        if self._folder is None:
+            self._own = tempfile.TemporaryDirectory(prefix="perfed-")
+            self._folder = Path(self._own.name)
+        path = self._folder / f"client-{client}.safetensors"
+        save_file({k: v.contiguous() for k, v in trees.named(private)}, path)
+        self._far[client] = (trees.map(lambda x: x.new_empty(0), private), path)
+        self._held -= _memory(private)
+
+    def _fetch(self, client: int) -> Private:
+        shape, path = self._far[client]
+        leaves = load_file(path, device=str(next(iter(trees.leaves(shape))).device))
+        return trees.rebuild(shape, [leaves[k] for k, _ in trees.named(shape)])
+
+
+def _memory(private: Private) -> int:
+    return sum(x.numel() * x.element_size() for x in trees.leaves(private))
