@@ -1,0 +1,211 @@
+"""The user's own data: folders of pictures, npz archives and csv tables, one client per silo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from perfed.data import images
+from perfed.data.archives import Archive
+from perfed.data.entry import Array, Options, options_of
+from perfed.data.folders import found
+from perfed.data.portion import portion
+from perfed.data.samples import Samples
+from perfed.errors import DataError, InputError, suggest
+
+TRAINING, TESTING, VALIDATION = {"train", "training"}, {"test", "testing"}, {"val", "valid", "validation"}
+
+
+def load(scheme: str, path: str, given: Mapping[str, Any]) -> Samples:
+    """Return the samples at ``path``, read as ``scheme`` says."""
+    if scheme not in SCHEMES:
+        raise suggest("source of data", f"{scheme}:", [f"{known}:" for known in SCHEMES])
+    read, allowed = SCHEMES[scheme]
+    options = options_of(f"{scheme}:", given, allowed)
+    place = Path(path).expanduser()
+    if not path or not place.exists():
+        raise InputError(f"there is nothing at '{path}' to read as {scheme}:PATH")
+    return portion(read(place, options), options.fraction)
+
+
+def folder(path: Path, options: Options) -> Samples:
+    """Read ``CLASS/picture``, ``CLIENT/CLASS/picture``, either with a level ``train`` and ``test`` above the class."""
+    pictures = found(path)
+    if not pictures:
+        raise DataError(f"{path} has no pictures (png, jpg, bmp, gif, ppm, tif, webp) in it or below")
+    levels = [picture.relative_to(path).parts[:-1] for picture in pictures]
+    parts, levels = official(levels)
+    depth = len(levels[0])
+    odd = next((i for i, level in enumerate(levels) if len(level) != depth), None)
+    if odd is not None or depth not in (1, 2):
+        wrong = pictures[odd if odd is not None else 0]
+        raise DataError(f"{wrong}: pictures lie in CLASS/ or CLIENT/CLASS/, maybe with train/ and test/ above CLASS/")
+    x, kept = images.files(
+        pictures, size=options.size, channels=options.channels, skip_corrupt=options.skip_corrupt
+    )
+    return Samples.of(
+        x,
+        [levels[i][-1] for i in kept],
+        group=[levels[i][0] for i in kept] if depth == 2 else None,
+        test=None if parts is None else parts[kept],
+        kind="image",
+        name=path.name,
+    )
+
+
+def official(levels: list[tuple[str, ...]]) -> tuple[Array | None, list[tuple[str, ...]]]:
+    """Take the level out that says train or test everywhere, and return what it says."""
+    known = TRAINING | TESTING | VALIDATION
+    for at in range(min(len(level) for level in levels)):
+        names = [level[at].lower() for level in levels]
+        if set(names) <= known and len(set(names)) > 1:
+            # Without a test folder the validation folder is the test part, as in Tiny-ImageNet; else it is training.
+            testing = TESTING if TESTING & set(names) else VALIDATION
+            return np.array([name in testing for name in names]), [level[:at] + level[at + 1 :] for level in levels]
+    return None, levels
+
+
+def npz(path: Path, options: Options) -> Samples:
+    """Read one archive, or a folder of archives with one client each."""
+    if path.is_dir():
+        return silos(path, "npz", lambda file: archive(file, options))
+    return archive(path, options)
+
+
+def archive(path: Path, options: Options) -> Samples:
+    """Read ``x y`` (maybe ``group groups test classes``), or ``x_train y_train x_test y_test`` (``group_train`` …)."""
+    with Archive(path) as arrays:
+        split = "x_train" in arrays
+
+        def column(key: str) -> Array | None:
+            if not split:
+                return arrays[key] if key in arrays or key in ("x", "y") else None
+            if key == "test":
+                return np.repeat([False, True], [len(arrays["y_train"]), len(arrays["y_test"])])
+            if f"{key}_train" not in arrays and key not in ("x", "y"):
+                return None
+            return np.concatenate([arrays[f"{key}_train"], arrays[f"{key}_test"]])
+
+        try:
+            samples = Samples.of(
+                column("x"),
+                column("y"),
+                classes=arrays.names("classes") or arrays.names("label_names") or None,
+                group=column("group"),
+                groups=arrays.names("groups") or None,
+                test=column("test"),
+                name=path.stem,
+            )
+        except DataError as wrong:
+            raise DataError(f"{path}: {wrong}") from wrong
+    return sized(samples, options)
+
+
+def sized(samples: Samples, options: Options) -> Samples:
+    """Return images at the size asked for."""
+    if options.size is None:
+        return samples
+    if samples.kind != "image":
+        raise InputError(f"size={options.size} resizes images, but {samples.name} holds {samples.kind}")
+    return replace(samples, x=images.resize(samples.x, options.size))
+
+
+def csv(path: Path, options: Options) -> Samples:
+    """Read one table, or a folder of tables with one client each."""
+    if path.is_dir():
+        if options.client:
+            raise InputError(f"{path} is a folder with one table per client, so there is no client column to name")
+        return silos(path, "csv", lambda file: table(file, options))
+    return table(path, options)
+
+
+def table(path: Path, options: Options) -> Samples:
+    """Read a csv file with a header: a label column, numbers (or one text column), maybe a client and a test column."""
+    import pandas as pd
+
+    try:
+        frame = pd.read_csv(path)
+    except (OSError, ValueError) as broken:
+        raise DataError(f"{path} is no readable csv file ({broken})") from broken
+    special = [c for c in (options.label, options.client, options.test, options.text) if c is not None]
+    for name in special:
+        if name not in frame.columns:
+            raise DataError(f"{path} has no column '{name}'; it has {', '.join(map(str, frame.columns))}")
+    if len(frame) == 0:
+        raise DataError(f"{path} has a header, but no rows")
+    needed = special if options.text else list(frame.columns)
+    holes = frame[needed].isna()
+    if holes.to_numpy().any():
+        row, column = np.argwhere(holes.to_numpy())[0]
+        raise DataError(f"{path}: row {row + 2} has no value in the column '{needed[column]}'")
+    try:
+        return Samples.of(
+            frame[options.text].astype(str).tolist() if options.text else numbers(frame.drop(columns=special)),
+            frame[options.label].tolist(),
+            group=frame[options.client].tolist() if options.client else None,
+            test=frame[options.test].to_numpy() if options.test else None,
+            kind=None if options.text else "features",
+            name=path.stem,
+        )
+    except DataError as wrong:
+        raise DataError(f"{path}: {wrong}") from wrong
+
+
+def numbers(frame: Any) -> Array:
+    """Return the columns as float32, or name the one that holds something else."""
+    if frame.shape[1] == 0:
+        raise DataError("there is no column besides label, client and test; name a text column with text=")
+    for name in frame.columns:
+        if frame[name].dtype.kind not in "iufb":
+            raise DataError(
+                f"the column '{name}' holds {frame[name].iloc[0]!r}, which is no number; drop the column, "
+                "or name it with client= or text="
+            )
+    return np.asarray(frame.to_numpy(dtype=np.float32))
+
+
+def silos(path: Path, suffix: str, read: Callable[[Path], Samples]) -> Samples:
+    """Return the files of a folder as one set, a group for each; labels are matched by name."""
+    files = sorted(file for file in path.iterdir() if file.suffix == f".{suffix}")
+    if not files:
+        raise DataError(f"{path} has no .{suffix} files")
+    parts = [read(file) for file in files]
+    for file, part in zip(files, parts, strict=True):
+        if (part.kind, part.shape) != (parts[0].kind, parts[0].shape):
+            first = f"{files[0]} holds {parts[0].kind} {parts[0].shape}"
+            raise DataError(f"{file} holds {part.kind} {part.shape}, but {first}")
+    names = sorted({name for part in parts for name in part.classes}, key=ordered)
+    labels = [torch.tensor([names.index(name) for name in part.classes])[part.y] for part in parts]
+    split = all(part.test is not None for part in parts)
+    texts = None if parts[0].texts is None else tuple(text for part in parts for text in part.texts or ())
+    return Samples(
+        torch.cat([part.x for part in parts]),
+        torch.cat(labels),
+        tuple(names),
+        torch.cat([torch.full((len(part),), number) for number, part in enumerate(parts)]),
+        tuple(file.stem for file in files),
+        torch.cat([part.test for part in parts if part.test is not None]) if split else None,
+        parts[0].kind,
+        path.name,
+        texts,
+    )
+
+
+def ordered(name: str) -> tuple[int, float, str]:
+    """Return a key that sorts numbers by value before words."""
+    try:
+        return (0, float(name), name)
+    except ValueError:
+        return (1, 0.0, name)
+
+
+SCHEMES: dict[str, tuple[Callable[[Path, Options], Samples], tuple[str, ...]]] = {
+    "csv": (csv, ("client", "label", "test", "text")),
+    "folder": (folder, ("channels", "size", "skip_corrupt")),
+    "npz": (npz, ("size",)),
+}

@@ -1,0 +1,264 @@
+"""A data set in memory: inputs, labels, and who or what each sample came from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from perfed.errors import DataError, suggest
+
+KINDS = {  # kind: dtype of x, allowed dimensions, what it looks like
+    "features": (torch.float32, (2,), "float32 N×F"),
+    "image": (torch.uint8, (4,), "uint8 N×C×H×W"),
+    "signal": (torch.float32, (3, 4), "float32 N×C×T or N×C×1×T"),
+    "tokens": (torch.int32, (2,), "int32 N×L"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """A data set, once: every client of a split is a list of positions in it."""
+
+    x: Tensor
+    y: Tensor
+    classes: tuple[str, ...]
+    group: Tensor | None = None  # domain, subject or writer of each sample
+    groups: tuple[str, ...] = ()
+    test: Tensor | None = None  # the official test part
+    kind: str = "image"
+    name: str = "own"
+    texts: tuple[str, ...] | None = None  # raw texts of a "tokens" set; x is N×0 until a vocabulary exists
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape of one input."""
+        return tuple(self.x.shape[1:])
+
+    def digest(self) -> str:
+        """Return a SHA-256 over the contents; the name does not count, nor do tokens made from ``texts``."""
+        known: str | None = self.__dict__.get("_digest")
+        if known is None:
+            known = contents(self)
+            object.__setattr__(self, "_digest", known)
+        return known
+
+    def take(self, positions: Tensor | np.ndarray[Any, Any] | Sequence[int]) -> Samples:
+        """Return the samples at ``positions``, in that order."""
+        chosen = torch.as_tensor(positions, dtype=torch.int64)
+        return replace(
+            self,
+            x=self.x[chosen],
+            y=self.y[chosen],
+            group=None if self.group is None else self.group[chosen],
+            test=None if self.test is None else self.test[chosen],
+            texts=None if self.texts is None else tuple(self.texts[i] for i in chosen.tolist()),
+        )
+
+    @staticmethod
+    def of(
+        x: Any,
+        y: Any = None,
+        *,
+        classes: Iterable[str] | None = None,
+        group: Any = None,
+        groups: Iterable[str] | None = None,
+        test: Any = None,
+        kind: str | None = None,
+        name: str = "own",
+    ) -> Samples:
+        """Return your own arrays, texts, or a map-style torch dataset of ``(input, label)`` as samples.
+
+        Labels and groups may be names or numbers; without ``classes`` (``groups``) the distinct values, sorted, are the
+        classes (groups). The kind is told from dtype and dimensions where it can be.
+        """
+        if y is None:
+            x, y = columns(x)
+        texts = tuple(x) if len(x) and isinstance(x[0], str) else None
+        if texts is not None:
+            inputs, kind = torch.zeros(len(texts), 0, dtype=torch.int32), "tokens"
+        else:
+            inputs, kind = inputs_of(x, kind)
+        labels, names = coded(y, classes, "label")
+        belongs, owners = (None, ()) if group is None else coded(group, groups, "group")
+        part = None if test is None else mask(test)
+        return Samples(inputs, labels, names, belongs, owners, part, kind, name, texts)
+
+
+def check(samples: Samples) -> None:
+    """Refuse samples whose parts do not fit together."""
+    x, y, name = samples.x, samples.y, samples.name
+    if samples.kind not in KINDS:
+        raise suggest("kind of samples", samples.kind, KINDS)
+    dtype, dimensions, wanted = KINDS[samples.kind]
+    if x.dtype != dtype or x.dim() not in dimensions:
+        raise DataError(f"{name}: x is {plain(x)}, but '{samples.kind}' samples are {wanted}")
+    if y.dtype != torch.int64 or y.dim() != 1:
+        raise DataError(f"{name}: y is {plain(y)}, but labels are int64, one per sample")
+    for part, values in (("y", y), ("group", samples.group), ("test", samples.test), ("texts", samples.texts)):
+        if values is not None and len(values) != len(x):
+            raise DataError(f"{name}: x has {len(x)} samples, but {part} has {len(values)}")
+    if len(x) == 0:
+        raise DataError(f"{name}: there are no samples")
+    within(name, "label", y, samples.classes)
+    if samples.group is not None:
+        if samples.group.dtype != torch.int64 or samples.group.dim() != 1:
+            raise DataError(f"{name}: group is {plain(samples.group)}, but groups are int64, one per sample")
+        within(name, "group", samples.group, samples.groups)
+    if samples.test is not None and samples.test.dtype != torch.bool:
+        raise DataError(f"{name}: test is {plain(samples.test)}, but it is bool, one per sample")
+    if x.dtype == torch.float32 and not bool(torch.isfinite(x.sum())):
+        bad = torch.nonzero(~torch.isfinite(x.flatten(1)).all(dim=1))  # a finite sum can overflow, so look again
+        if len(bad):
+            raise DataError(f"{name}: sample {int(bad[0])} has a value that is not a finite number")
+
+
+def within(name: str, what: str, values: Tensor, names: tuple[str, ...]) -> None:
+    """Refuse values that are no position in ``names``, and names that occur twice."""
+    if len(set(names)) != len(names):
+        twice = next(n for n in names if names.count(n) > 1)
+        raise DataError(f"{name}: the {what} name '{twice}' occurs twice")
+    low, high = int(values.min()), int(values.max())
+    if low < 0 or high >= len(names):
+        wrong = low if low < 0 else high
+        at = int(torch.nonzero(values == wrong)[0])
+        raise DataError(f"{name}: {what} {wrong} of sample {at} is outside 0..{len(names) - 1}")
+
+
+def contents(samples: Samples) -> str:
+    """Return the SHA-256 of everything that a split may depend on."""
+    total = hashlib.sha256(b"perfed samples 1")
+    # Tokens follow from the texts and a vocabulary: with texts, the digest is the same before and after tokenising.
+    inputs = samples.x if samples.texts is None else None
+    for label, tensor in (("x", inputs), ("y", samples.y), ("group", samples.group), ("test", samples.test)):
+        if tensor is not None:
+            total.update(f"|{label} {tensor.dtype} {tuple(tensor.shape)}|".encode())
+            total.update(tensor.contiguous().numpy().reshape(-1).view(np.uint8).data)
+    for label, words in (("classes", samples.classes), ("groups", samples.groups), ("texts", samples.texts or ())):
+        total.update(f"|{label} {len(words)}|".encode())
+        for word in words:
+            coded = word.encode("utf-8", "surrogatepass")
+            total.update(len(coded).to_bytes(8, "little") + coded)
+    total.update(samples.kind.encode())
+    return total.hexdigest()
+
+
+def inputs_of(x: Any, kind: str | None) -> tuple[Tensor, str]:
+    """Return ``x`` with the dtype and order of axes of its kind, and the kind."""
+    tensor = x if isinstance(x, Tensor) else torch.from_numpy(np.ascontiguousarray(np.asarray(x)))
+    if kind is None:
+        kind = guess(tensor)
+    if kind not in KINDS:
+        raise suggest("kind of samples", kind, KINDS)
+    if kind == "image":
+        return pixels(tensor).contiguous(), kind
+    return tensor.to(KINDS[kind][0]).contiguous(), kind
+
+
+def guess(x: Tensor) -> str:
+    """Return the kind that dtype and dimensions speak for."""
+    if x.dtype == torch.uint8 and x.dim() in (3, 4):
+        return "image"
+    if x.is_floating_point() and x.dim() == 2:
+        return "features"
+    if x.is_floating_point() and x.dim() == 4:
+        return "image" if x.shape[1] in (1, 3) and x.shape[2] > 1 else "signal"
+    if x.is_floating_point() and x.dim() == 3:
+        return "signal"
+    raise DataError(f"x is {plain(x)}: say which kind it is with kind=, one of {', '.join(KINDS)}")
+
+
+def pixels(x: Tensor) -> Tensor:
+    """Return images as uint8 N×C×H×W; floats are accepted only where 0..1 or 0..255 is lossless."""
+    if x.dim() == 3:
+        x = x.unsqueeze(1)
+    if x.dim() != 4:
+        raise DataError(f"x is {plain(x)}, but images have the axes N×H×W, N×C×H×W or N×H×W×C")
+    if x.shape[1] not in (1, 3) and x.shape[3] in (1, 3):
+        x = x.permute(0, 3, 1, 2)
+    if x.dtype == torch.uint8:
+        return x
+    for factor in (255, 1):  # what ToTensor does to uint8 images is undone exactly; whole numbers stay
+        whole = [scaled(x[start : start + 1000], factor) for start in range(0, len(x), 1000)]
+        if all(block is not None for block in whole):
+            return torch.cat([block for block in whole if block is not None])
+    raise DataError(
+        f"x is {plain(x)} with values from {float(x.min()):g} to {float(x.max()):g}, but images are uint8 "
+        "(or floats that are k/255): leave normalisation to the model, or say kind='signal'"
+    )
+
+
+def scaled(x: Tensor, factor: int) -> Tensor | None:
+    """Return ``factor · x`` as uint8, or None where that would lose something."""
+    values = x.double() * factor
+    whole = values.round()
+    fits = float(whole.min()) >= 0 and float(whole.max()) <= 255 and bool(((values - whole).abs() < 1e-3).all())
+    return whole.to(torch.uint8) if fits else None
+
+
+def coded(values: Any, names: Iterable[str] | None, what: str) -> tuple[Tensor, tuple[str, ...]]:
+    """Return int64 positions and the names they stand for."""
+    array = np.asarray(values.tolist() if isinstance(values, Tensor) else values)
+    if array.ndim != 1:
+        raise DataError(f"{what}s have the shape {array.shape}, but there is one {what} per sample")
+    if array.dtype.kind == "f" and np.array_equal(array, np.floor(array)):
+        array = array.astype(np.int64)
+    if names is not None and array.dtype.kind in "iub":
+        return torch.from_numpy(array.astype(np.int64)), tuple(str(name) for name in names)
+    if array.dtype.kind not in "iubUO":
+        raise DataError(f"{what}s are {array.dtype}, but they are whole numbers or names")
+    if names is None:
+        distinct, codes = np.unique(array if array.dtype.kind in "iub" else array.astype(str), return_inverse=True)
+        return torch.from_numpy(codes.astype(np.int64)), tuple(str(value) for value in distinct.tolist())
+    known = {str(name): position for position, name in enumerate(names)}
+    missing = sorted(set(array.astype(str).tolist()) - set(known))
+    if missing:
+        raise suggest(what, missing[0], known)
+    return torch.tensor([known[str(value)] for value in array.tolist()], dtype=torch.int64), tuple(known)
+
+
+def mask(test: Any) -> Tensor:
+    """Return a bool tensor from bools or zeros and ones."""
+    array = np.asarray(test)
+    if array.dtype != np.bool_ and not set(np.unique(array).tolist()) <= {0, 1}:
+        raise DataError(f"test is {array.dtype} with values other than 0 and 1, but it says test or not of each sample")
+    return torch.from_numpy(array.astype(np.bool_))
+
+
+def columns(dataset: Any) -> tuple[Any, list[Any]]:
+    """Return inputs and labels of a map-style dataset of pairs."""
+    if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+        kind = type(dataset).__name__
+        raise DataError(f"a {kind} has no length or cannot be indexed; give arrays x and y, or a map-style dataset")
+    if len(dataset) == 0:
+        raise DataError("the dataset is empty")
+    inputs: list[Any] = []
+    labels: list[Any] = []
+    for position in range(len(dataset)):
+        try:
+            value, label = dataset[position][:2]
+        except (TypeError, ValueError, IndexError) as wrong:
+            raise DataError(f"item {position} of the dataset is not a pair (input, label)") from wrong
+        inputs.append(value if isinstance(value, str) else np.asarray(value))
+        labels.append(label.item() if hasattr(label, "item") else label)
+    shapes = {value.shape for value in inputs if not isinstance(value, str)}
+    if len(shapes) > 1:
+        odd = next(i for i, value in enumerate(inputs) if value.shape != inputs[0].shape)
+        raise DataError(f"item {odd} of the dataset has the shape {inputs[odd].shape}, item 0 has {inputs[0].shape}")
+    return (np.stack(inputs) if shapes else inputs), labels
+
+
+def plain(x: Tensor) -> str:
+    """Return dtype and shape in words."""
+    return f"{str(x.dtype).removeprefix('torch.')} {'×'.join(str(size) for size in x.shape) or 'scalar'}"
