@@ -349,8 +349,8 @@ CATALOGUE: dict[str, Entry] = {
             Layout(("Art", "Clipart", "Product", "RealWorld"), folders.domains, "the published folders"),
             Layout(("art", "clipart", "product", "real_world"), folders.domains, "the published folders"),
         ),
-        by_hand="accept the terms at https://www.hemanthdv.org/officeHomeDataset.html, get OfficeHomeDataset_10072016.zip"
-        " there and unpack it",
+        by_hand="accept the terms at https://www.hemanthdv.org/officeHomeDataset.html, then download and unpack "
+        "OfficeHomeDataset_10072016.zip",
         options=("domains", "size", "skip_corrupt"),
         size=224,
     ),

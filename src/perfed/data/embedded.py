@@ -81,16 +81,16 @@ def inverted(x: Array) -> Array:
 def textured(x: Array) -> Array:
     """The digit inverts a patchy, grainy background, as in MNIST-M."""
     random = np.random.RandomState(1)  # its numbers are the same in every version of NumPy
-    patches = double(double(random.randint(0, 181, (len(x), 4, 4))))
-    grain = random.randint(-24, 25, x.shape)
+    patches = double(double(random.randint(0, 131, (len(x), 4, 4))))
+    grain = random.randint(-16, 17, x.shape)
     return abs((patches + grain).clip(0, 255) - x)
 
 
 def tilted(x: Array) -> Array:
     """Bold and turned by 22.6°, whose cosine and sine are 12/13 and 5/13."""
-    wide = np.pad(x, ((0, 0), (1, 1), (1, 1)))
+    wide = np.pad(x, ((0, 0), (0, 1), (0, 1)))
     side = x.shape[1]
-    bold = np.max([wide[:, r : r + side, c : c + side] for r in range(3) for c in range(3)], axis=0)
+    bold = np.max([wide[:, r : r + side, c : c + side] for r in range(2) for c in range(2)], axis=0)
     row, column = np.meshgrid(np.arange(side) * 2 - side + 1, np.arange(side) * 2 - side + 1, indexing="ij")
     # Positions in 26ths of a pixel, counted from the centre, then from the first pixel.
     source_row = 12 * row + 5 * column + 13 * (side - 1)
