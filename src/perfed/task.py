@@ -29,8 +29,11 @@ class _Skeleton:
         self.name, self.training, self.serving = name, copy.deepcopy(module).train(), copy.deepcopy(module).eval()
         self.weights = {f"{name}.{k}": k for k, _ in module.named_parameters()}
         self.state = {f"{STATE}{name}.{k}": k for k, _ in module.named_buffers()}
-        self.linears = [f"{name}.{k}.weight" if k else f"{name}.weight"
-                        for k, m in module.named_modules() if isinstance(m, nn.Linear)]
+        self.linears = [
+            f"{name}.{k}.weight" if k else f"{name}.weight"
+            for k, m in module.named_modules()
+            if isinstance(m, nn.Linear)
+        ]
         self.norm_weights: set[str] = set()
         self.norm_state: set[str] = set()
         for prefix, m in module.named_modules():
@@ -69,6 +72,14 @@ class Part:
         """Return this part's leaves out of a larger dict."""
         return {k: params[k] for k in self.start}
 
+    def again(self) -> nn.Module:
+        """Return a module of the same architecture, freshly drawn."""
+        module = copy.deepcopy(self.skeleton.training).cpu()
+        for layer in module.modules():
+            if callable(draw := getattr(layer, "reset_parameters", None)):
+                draw()
+        return module
+
     @property
     def linears(self) -> list[str]:
         """Names of the weights of the linear layers, in order."""
@@ -90,20 +101,34 @@ class Task:
     parts: dict[str, Part] = field(default_factory=dict)  # modules that methods insert, made on first use
 
     @staticmethod
-    def of(net: nn.Module, shape: tuple[int, ...], classes: int, *, seed: int = 0, device: str | torch.device = "cpu",
-           example: Tensor | None = None, precision: Precision = "fp32") -> "Task":
+    def of(
+        net: nn.Module,
+        shape: tuple[int, ...],
+        classes: int,
+        *,
+        seed: int = 0,
+        device: str | torch.device = "cpu",
+        example: Tensor | None = None,
+        precision: Precision = "fp32",
+    ) -> "Task":
         """Make a task of a module with children ``body`` and ``head`` whose tensors are the common start."""
-        if not (isinstance(getattr(net, "body", None), nn.Module) and isinstance(getattr(net, "head", None), nn.Module)):
+        if not (
+            isinstance(getattr(net, "body", None), nn.Module) and isinstance(getattr(net, "head", None), nn.Module)
+        ):
             raise InputError("a network needs children `body` and `head`; perfed.models.wrap finds them in any module")
         where = torch.device(device)
-        body, head = (_part(name, module, where, precision) for name, module in (("body", net.body), ("head", net.head)))
+        body, head = (
+            _part(name, module, where, precision) for name, module in (("body", net.body), ("head", net.head))
+        )
         x = torch.zeros(2, *shape, device=where) if example is None else example.to(where)
         with torch.no_grad():
             z = replace(body, mode="served")(body.params(), x)
             out = replace(head, mode="served")(head.params(), z) if z.dim() == 2 else z
         if z.dim() != 2 or out.shape != (len(x), classes):
-            raise InputError(f"the body must give N×K features and the head N×{classes} scores; "
-                             f"they give {tuple(z.shape)} and {tuple(out.shape)}")
+            raise InputError(
+                f"the body must give N×K features and the head N×{classes} scores; "
+                f"they give {tuple(z.shape)} and {tuple(out.shape)}"
+            )
         return Task(body, head, classes, z.shape[1], seed, device=where, precision=precision)
 
     def params(self) -> Params:
@@ -154,6 +179,11 @@ class Task:
     def has_norm(self) -> bool:
         """Whether the network (not what a method inserts) has BatchNorm layers."""
         return bool(self.body.skeleton.norm_state or self.head.skeleton.norm_state)
+
+    @property
+    def needs_pairs(self) -> bool:
+        """Whether something trained has BatchNorm, the network or what a method inserted: a batch of one would fail."""
+        return bool(self.withheld("local_stats"))
 
     def withheld(self, norm: Norm) -> frozenset[str]:
         """Return the names of the leaves that stay with their client under a BatchNorm policy."""

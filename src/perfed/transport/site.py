@@ -48,10 +48,12 @@ class Site:
     @staticmethod
     def of(method: Method[Any, Any, Any, Any], task: Task, federation: Federation) -> tuple["Site", Tree, Private]:
         """Return the site, the server's first state and every client's first private state."""
-        if task.has_norm and min(federation.sizes) < 2:
-            small = federation.sizes.index(min(federation.sizes))
-            raise InputError(f"client {small} has {min(federation.sizes)} training sample; BatchNorm needs at least two")
         server, mine = method.init(task, len(federation))
+        if task.needs_pairs and min(federation.sizes) < 2:
+            small = federation.sizes.index(min(federation.sizes))
+            raise InputError(
+                f"client {small} has {min(federation.sizes)} training sample; BatchNorm needs at least two"
+            )
         start = task.params()
         for part in task.parts.values():
             start |= part.start
@@ -60,7 +62,7 @@ class Site:
 
     def train(self, client: int, down: Tree, private: Private, number: int) -> tuple[Tree, Private, Tree]:
         """Return a client's answer, its next private state, and the answer before anything was withheld."""
-        data = self.federation.shard(client, number, self.method.budget.batch_size, self.task.has_norm)
+        data = self.federation.shard(client, number, self.method.budget.batch_size, self.task.needs_pairs)
         with self._named("local", client), torch.random.fork_rng(devices=[]):
             torch.manual_seed(keys.seed_of(data.key))  # for modules with dropout, which take no key
             whole, mine = self.method.local(self.task, self.withheld.overlay(down, private.kept), private.mine, data)
@@ -73,7 +75,7 @@ class Site:
 
     def judge(self, client: int, down: Tree, mine: Tree, number: int, parts: tuple[str, ...]) -> list[Score]:
         if type(self.method).adapt is not Method.adapt:
-            data = self.federation.shard(client, number, self.method.budget.batch_size, self.task.has_norm)
+            data = self.federation.shard(client, number, self.method.budget.batch_size, self.task.needs_pairs)
             with self._named("adapt", client):
                 down, mine = self.method.adapt(self.task, down, mine, data)
         with self._named("predict", client), torch.no_grad():
@@ -94,8 +96,10 @@ class Site:
         return Score(correct, count, loss / count if count else float("nan"))
 
     def _named(self, verb: str, client: int) -> "_Named":
-        return _Named(f"{type(self.method).__name__}.{verb} failed at client {client} "
-                      f"({self.federation.sizes[client]} training samples)")
+        return _Named(
+            f"{type(self.method).__name__}.{verb} failed at client {client} "
+            f"({self.federation.sizes[client]} training samples)"
+        )
 
 
 class _Named:
@@ -110,4 +114,3 @@ class _Named:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is not None and isinstance(error, Exception) and not isinstance(error, PerfedError):
             raise ClientError(f"{self.where}: {type(error).__name__}: {error}") from error
-
