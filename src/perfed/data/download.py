@@ -240,12 +240,11 @@ def unpack(archive: Path, folder: Path, only: tuple[str, ...] = ()) -> None:
 
 
 def extract(archive: Path, into: Path, only: tuple[str, ...]) -> None:
-    """Write the members of ``archive`` below ``into``, and those of zips inside it."""
+    """Write the members of ``archive`` below ``into``, and those of zips directly inside it."""
     if zipfile.is_zipfile(archive):
-        with zipfile.ZipFile(archive) as packed:
-            packed.extractall(into, [m for m in packed.namelist() if wanted(m, only)])  # drops '..' and absolute paths
+        unzip(archive, into, only)
         for inner in sorted(into.rglob("*.zip")):  # UCI wraps its zips in a zip
-            extract(inner, into, only)
+            unzip(inner, into, only)
             inner.unlink()
     elif tarfile.is_tarfile(archive):
         with tarfile.open(archive) as packed_tar:
@@ -254,6 +253,12 @@ def extract(archive: Path, into: Path, only: tuple[str, ...]) -> None:
     else:
         with gzip.open(archive) as packed_gz, (into / archive.stem).open("wb") as file:
             shutil.copyfileobj(packed_gz, file)
+
+
+def unzip(archive: Path, into: Path, only: tuple[str, ...]) -> None:
+    """Write the wanted members of a zip; zipfile itself drops '..' and absolute paths."""
+    with zipfile.ZipFile(archive) as packed:
+        packed.extractall(into, [member for member in packed.namelist() if wanted(member, only)])
 
 
 def wanted(member: str, only: tuple[str, ...]) -> bool:
