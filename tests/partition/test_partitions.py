@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfed.data.samples import Samples as Loaded
 from perfed.errors import DataError, InputError
 from perfed.partition import (
     PARTITIONS,
@@ -351,6 +352,14 @@ def test_a_random_subset_of_a_larger_split_keeps_those_clients_as_they_were():
         assert few.train[client].tolist() == all_clients.train[origin].tolist()
         assert few.test[client].tolist() == all_clients.test[origin].tolist()
     assert few.settings["subset"] != split(data, Dirichlet(subset_of=50), 10, 1).settings["subset"]
+
+
+def test_loaded_samples_are_split_and_their_digest_kept():
+    samples = Loaded.of(np.zeros((12, 2), np.float32), [0, 1] * 6, group=["a", "b", "c"] * 4, test=np.arange(12) >= 9)
+    result = split(samples, Domains(), 3, 0, validation=0.0)
+    assert result.names == ("a", "b", "c")
+    assert [client.tolist() for client in result.test] == [[9], [10], [11]]
+    assert result.data == samples.digest()
 
 
 # --- refusals ---
