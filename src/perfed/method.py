@@ -39,8 +39,8 @@ class Method(ABC, Generic[Server, Down, Up, Mine]):
         """Return the server's state and the private state every client starts from."""
 
     if TYPE_CHECKING:  # named in a class body, not inherited: `send = broadcast`, `merge = average`
-        send: Callable[..., Any]
-        merge: Callable[..., Any]
+        send: ClassVar[Callable[..., Any]]
+        merge: ClassVar[Callable[..., Any]]
     else:
 
         @abstractmethod
