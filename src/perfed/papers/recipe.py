@@ -1,49 +1,37 @@
-"""A paper's table or figure as data: which experiments it needs and which numbers were published.
+"""A paper's table or figure: which experiments it needs, what is read from them, and which numbers were published.
 
-A paper's folder holds ``paper.yaml`` (what its experiments have in common) and one file per table or figure:
+A file such as ``fedcp/table2.yaml`` has
 
-``paper.yaml``
-    ``base``      settings of every experiment (clients, rounds, seeds, budget, evaluation rule)
-    ``problems``  data + partition + network under a short name
-    ``methods``   a method with its hyper-parameters under a short name; ``like`` starts from another entry,
-                  ``when`` adds settings where the experiment's other settings are as given
-    ``symbols``   the paper's letters and the settings they stand for, so that tables never name a method's field
-``table2.yaml``
-    ``rows``, ``columns``  what varies: names of methods or problems, or entries with settings and a reading of their own
-    ``published``          per row the printed values in the order of the columns
+``rows``, ``columns``  what varies: names of methods or problems of ``paper.yaml``, or entries with own settings
+``read``               which figure of a run is shown, for the whole table or one entry
+``published``          per row the printed values in the order of the columns
 
-A cell's settings are: the paper's base, the problem, the method, the table's base, the column's and the row's settings, later ones
-over earlier ones. They are flat: ``{"partition": "dirichlet", "partition.alpha": 0.1, "method": "fedcp", ...}``.
+A cell's settings are, later ones over earlier ones: the paper's base, the problem, the method, the table's base, the
+column, the row. They are flat: ``{"partition": "dirichlet", "partition.alpha": 0.1, "method": "fedcp", ...}``.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from perfed.errors import InputError, suggest
+from perfed.papers.paper import NAMED, Data, Paper, Settings, Word, lay
 
-Settings = dict[str, Any]
-
-NAMED = ("data", "method", "model", "partition")
-ROOTS = ("budget", "clients", "data", "evaluation", "method", "model", "partition", "rounds", "sampling", "seeds")
+ROOTS = (
+    *("augment", "budget", "clients", "data", "evaluation", "method", "model", "partition"),
+    *("rounds", "sampling", "seeds", "test", "validation"),
+)
 
 Analysis = Literal[
-    "angle", "before_after", "cka", "classifiers", "collaborators", "communication", "curves", "distribution", "dlg", "fairness",
-    "feature_overlap", "fisher", "gradcam", "masks", "overlap", "pir", "policy", "probe", "selection", "sensitivity", "separation",
-    "sparsity", "stability", "sweep", "time", "tsne",
+    "angle", "cka", "classifiers", "collaborators", "communication", "convergence", "curves", "distribution", "dlg",
+    "fairness", "feature_overlap", "fisher", "gradcam", "masks", "overlap", "pir", "policy", "probe", "selection",
+    "sensitivity", "separation", "sparsity", "stability", "sweep", "timing", "tsne",
 ]  # fmt: skip
 Measure = Literal["accuracy", "cv", "mebibytes", "minutes", "minutes_per_round", "psnr", "rounds", "std"]
-Unit = Literal["%", "dB", "MiB", "min", "rounds", "1e-2"]
-Scope = Literal["model", "extractor", "upload", "pseudo_extractor", "pseudo_model"]
-Word = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
-
-
-class Data(BaseModel):
-    """A part of a recipe: unknown keys are mistakes, values do not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+Unit = Literal["%", "1e-2", "MiB", "dB", "min", "rounds"]
+Scope = Literal["extractor", "model", "pseudo_extractor", "pseudo_model", "upload"]
 
 
 class Published(Data):
@@ -73,73 +61,6 @@ class Gap(Data):
     reason: str
 
 
-class Problem(Data):
-    """Data, partition and network under one name."""
-
-    label: str
-    set: Settings
-
-
-class Condition(Data):
-    """Settings that hold where the experiment has one of the given values."""
-
-    where: dict[str, list[Any]]
-    set: Settings
-
-    def holds(self, settings: Settings) -> bool:
-        """Say whether ``settings`` has one of the listed values for every key."""
-        return all(settings.get(key) in values for key, values in self.where.items())
-
-
-class Choice(Data):
-    """A method with its hyper-parameters under one name."""
-
-    label: str
-    method: str | None = None
-    like: str | None = None
-    set: Settings = {}
-    when: list[Condition] = []
-
-    @model_validator(mode="after")
-    def _from_one_source(self) -> Self:
-        if (self.method is None) == (self.like is None):
-            raise ValueError(f"'{self.label}' needs either 'method' or 'like'")
-        return self
-
-
-class Paper(Data):
-    """What the experiments of one paper have in common."""
-
-    title: str
-    authors: str
-    venue: str
-    year: int
-    doi: str = ""
-    notes: list[str] = []
-    base: Settings
-    every_method: Settings = {}
-    symbols: dict[str, str] = {}
-    problems: dict[Word, Problem]
-    methods: dict[Word, Choice]
-
-    def settings(self, tree: Mapping[str, Any]) -> Settings:
-        """Return ``tree`` flat, with the paper's symbols replaced by the settings they stand for."""
-        return flat({self.symbols.get(key, key): value for key, value in tree.items()})
-
-    def method(self, name: str, context: Settings) -> Settings:
-        """Return the settings of the method called ``name`` here, in an experiment that otherwise has ``context``."""
-        choice = self.methods[name]
-        if choice.like is None:
-            settings = {"method": choice.method} | self.settings(self.every_method)
-        else:
-            settings = self.method(choice.like, context)
-        settings |= self.settings(choice.set)
-        for condition in choice.when:
-            if condition.holds(context):
-                settings |= self.settings(condition.set)
-        return settings
-
-
 class Entry(Data):
     """A row or a column: what it is called, what it changes, what is read."""
 
@@ -163,7 +84,7 @@ class Cell(NamedTuple):
 
 def parse(printed: object) -> object:
     """Read ``97.93 ± 0.05``, ``97.93`` or a word printed in place of a number."""
-    if isinstance(printed, bool | Mapping) or printed is None:
+    if printed is None or isinstance(printed, bool | Mapping | Published):
         return printed
     text = str(printed)
     number = re.fullmatch(r"(\d+(?:\.\d+)?)(?: ± (\d+\.\d+))?", text)
@@ -222,9 +143,9 @@ class Recipe(Data):
         for row, values in self.published.items():
             if len(values) != len(self.columns):
                 raise ValueError(f"row '{row}' has {len(values)} published values for {len(self.columns)} columns")
-            for column, value in zip(self.columns, values, strict=True):
-                if (value is None) != ((row, column.id) in gaps):
-                    raise ValueError(f"'{row}', '{column.id}' must have either a value or a reason under unreadable or absent")
+            blank = {(row, column.id) for column, value in zip(self.columns, values, strict=True) if value is None}
+            for _, column in sorted(blank ^ {gap for gap in gaps if gap[0] == row}):
+                raise ValueError(f"'{row}', '{column}' needs a value, or null and a reason under unreadable or absent")
 
     def _check_settings(self, cell: Cell) -> None:
         where = f"'{cell.row.id}', '{cell.column.id}'"
@@ -240,18 +161,27 @@ class Recipe(Data):
         """The names of the data sets this needs."""
         return tuple(sorted({str(cell.settings["data"]) for cell in self.cells()}))
 
+    @property
+    def needs(self) -> dict[str, str]:
+        """The settings that only the user can give, and what they are for."""
+        used = {self._one("problem", row, column) for row in self.rows for column in self.columns}
+        return {key: why for name in sorted(used) for key, why in self.paper.problems[name].needs.items()}
+
     def settings(self, row: Entry, column: Entry) -> Settings:
-        """Return the experiment of one cell."""
-        own = lay(lay(self.paper.settings(self.base), self.paper.settings(column.set)), self.paper.settings(row.set))
+        """Return the experiment of one cell; null takes a setting away."""
+        flat = self.paper.settings
+        own = lay(lay(flat(self.base), flat(column.set)), flat(row.set))
         problem = self.paper.problems[self._one("problem", row, column)]
-        settings = lay(self.paper.settings(self.paper.base), self.paper.settings(problem.set))
+        settings = lay(flat(self.paper.base), flat(problem.set))
         method = self.paper.method(self._one("method", row, column), lay(settings, own))
-        return lay(lay(settings, method), own)
+        whole = lay(lay(settings, method), own)
+        return {key: value for key, value in whole.items() if value is not None}
 
     def _one(self, what: Literal["method", "problem"], row: Entry, column: Entry) -> str:
-        named = [name for source in (self, row, column) if (name := getattr(source, what)) is not None]
+        named: list[str] = [name for source in (self, row, column) if (name := getattr(source, what)) is not None]
         if len(named) != 1:
-            raise ValueError(f"'{row.id}', '{column.id}' has {len(named)} entries under '{what}', needs one: {', '.join(named)}")
+            found = ", ".join(named) or "none"
+            raise ValueError(f"'{row.id}', '{column.id}' needs exactly one {what}, has {found}")
         known = self.paper.methods if what == "method" else self.paper.problems
         if named[0] not in known:
             raise suggest(what, named[0], known)
@@ -269,35 +199,18 @@ class Recipe(Data):
                 yield Cell(row, column, self.settings(row, column), value)
 
 
-def flat(tree: Mapping[str, Any], prefix: str = "") -> Settings:
-    """Turn ``{partition: {name: dirichlet, alpha: 0.1}}`` into ``{partition: dirichlet, partition.alpha: 0.1}``."""
-    settings: Settings = {}
-    for key, value in tree.items():
-        path = prefix + key
-        if isinstance(value, Mapping):
-            options = {name: option for name, option in value.items() if name != "name"}
-            settings |= ({path: value["name"]} if "name" in value else {}) | flat(options, f"{path}.")
-        else:
-            settings[path] = value
-    return settings
-
-
-def lay(under: Settings, over: Settings) -> Settings:
-    """Lay ``over`` on ``under``; another name (of data, model, ...) takes the options of the former one away."""
-    gone = tuple(f"{root}." for root in NAMED if root in over and root in under and over[root] != under[root])
-    return {key: value for key, value in under.items() if not key.startswith(gone)} | over
-
-
 def expand(entry: object, paper: Paper) -> dict[str, Any]:
     """Write out a row or column that is only the name of a method or problem, and fill in its label."""
-    whole: dict[str, Any] = {"id": entry, _source(entry, paper): entry} if isinstance(entry, str) else dict(_mapping(entry))
-    if "id" not in whole:
-        whole["id"] = whole.get("method") or whole.get("problem")
-    if "label" not in whole:
-        known = paper.methods.get(whole.get("method", "")) or paper.problems.get(whole.get("problem", ""))
-        if known is None:
-            raise InputError(f"row or column '{whole['id']}' needs a label")
-        whole["label"] = known.label
+    if isinstance(entry, str):
+        entry = {"id": entry, _source(entry, paper): entry}
+    if not isinstance(entry, Mapping):
+        raise InputError(f"a row or column is a name or a mapping, not {entry!r}")
+    whole = dict(entry)
+    name = whole.get("method") or whole.get("problem")
+    whole.setdefault("id", name)
+    known = paper.methods.get(str(name)) or paper.problems.get(str(name))
+    if known is not None:
+        whole.setdefault("label", known.label)
     return whole
 
 
@@ -307,9 +220,3 @@ def _source(name: str, paper: Paper) -> str:
     if name in paper.problems:
         return "problem"
     raise suggest("method or problem", name, (*paper.methods, *paper.problems))
-
-
-def _mapping(entry: object) -> Mapping[str, Any]:
-    if not isinstance(entry, Mapping):
-        raise InputError(f"a row or column is a name or a mapping, not {entry!r}")
-    return entry
