@@ -2,12 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from . import keys
 from .local import Batch, Inputs, Shard
+
+if TYPE_CHECKING:
+    from .data import Samples
+    from .partition import Split
 
 PARTS = ("train", "validation", "test")
 
@@ -28,6 +33,25 @@ class Federation:
     augment: bool = False
     numbers: tuple[int, ...] | None = None  # what a client's randomness is drawn by, if not its place
 
+    @staticmethod
+    def of(samples: "Samples", split: "Split", inputs: Inputs, *, seed: int = 0, augment: bool = False) -> "Federation":
+        """Return the samples as a split shares them out."""
+        train, validation, test = (
+            tuple(torch.tensor(rows) for rows in own) for own in (split.train, split.validation, split.test)
+        )
+        return Federation(
+            samples.x,
+            samples.y,
+            train,
+            validation,
+            test,
+            inputs,
+            len(samples.classes),
+            tuple(split.names),
+            seed,
+            augment,
+        )
+
     def __len__(self) -> int:
         return len(self.train)
 
@@ -39,8 +63,17 @@ class Federation:
     def shard(self, client: int, number: int, batch_size: int, even: bool) -> Shard:
         """Return the training data of ``client`` with the order of visits of round ``number``."""
         key = keys.key(self.seed, number, client if self.numbers is None else self.numbers[client]).to(self.x.device)
-        return Shard(self.x, self.y, self.train[client], self.inputs, key, batch_size, self.classes,
-                     even=even, augment=self.augment)
+        return Shard(
+            self.x,
+            self.y,
+            self.train[client],
+            self.inputs,
+            key,
+            batch_size,
+            self.classes,
+            even=even,
+            augment=self.augment,
+        )
 
     def batches(self, client: int, part: str, size: int = 1000) -> Iterator[Batch]:
         """Yield a client's samples of ``part`` as they are tested."""

@@ -64,7 +64,7 @@ class Method(ABC, Generic[Server, Down, Up, Mine]):
         return down, mine
 
     def after(self, down: Down, up: Up) -> Down:
-        """Return what ``down`` would be if the client had been sent its own answer back, for testing right after training."""
+        """Return ``down`` as if the client had been sent its own answer, for tests right after training."""
         return up  # type: ignore[return-value]
 
 

@@ -35,8 +35,18 @@ class Round:
     seconds_test: float = 0.0
 
 
-def rounds(method: Method[Any, Any, Any, Any], server: Tree, transport: Transport, sampling: Sampling, protocol: Protocol,
-           *, seed: int, clients: int, count: int, first: int = 0) -> Iterator[Round]:
+def rounds(
+    method: Method[Any, Any, Any, Any],
+    server: Tree,
+    transport: Transport,
+    sampling: Sampling,
+    protocol: Protocol,
+    *,
+    seed: int,
+    clients: int,
+    count: int,
+    first: int = 0,
+) -> Iterator[Round]:
     """Run rounds ``first`` + 1 … ``count`` and yield what each produced; a run from the start yields round 0 too."""
     everyone = range(clients)
     if first == 0:
@@ -59,5 +69,14 @@ def _tested(done: Round, transport: Transport, protocol: Protocol, everyone: ran
     began = perf_counter()
     rows = transport.score(done.server, everyone, done.number, protocol.parts)
     scores = {part: [row[i] for row in rows] for i, part in enumerate(protocol.parts)}
-    return Round(done.number, done.server, done.participants, done.up, done.down, scores, done.after,
-                 done.seconds_train, perf_counter() - began)
+    return Round(
+        done.number,
+        done.server,
+        done.participants,
+        done.up,
+        done.down,
+        scores,
+        done.after,
+        done.seconds_train,
+        perf_counter() - began,
+    )

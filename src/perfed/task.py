@@ -117,9 +117,7 @@ class Task:
         ):
             raise InputError("a network needs children `body` and `head`; perfed.models.wrap finds them in any module")
         where = torch.device(device)
-        body, head = (
-            _part(name, module, where, precision) for name, module in (("body", net.body), ("head", net.head))
-        )
+        body, head = (_part(name, net.get_submodule(name), where, precision) for name in ("body", "head"))
         x = torch.zeros(2, *shape, device=where) if example is None else example.to(where)
         with torch.no_grad():
             z = replace(body, mode="served")(body.params(), x)

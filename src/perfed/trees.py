@@ -83,7 +83,7 @@ def to(tree: T, device: torch.device | str) -> T:
 
 
 def where(mask: Any, yes: T, no: T) -> T:
-    return map(torch.where, mask, yes, no)
+    return map(lambda a, m, b: torch.where(m, a, b), yes, mask, no)
 
 
 def lerp(start: T, end: Any, weight: Any) -> T:
@@ -134,9 +134,7 @@ def flat(tree: Tree) -> Tensor:
 def equal(a: Tree, b: Tree) -> bool:
     """Whether two trees agree in names, types and every bit."""
     one, two = dict(named(a)), dict(named(b))
-    return one.keys() == two.keys() and all(
-        one[k].dtype == two[k].dtype and torch.equal(one[k], two[k]) for k in one
-    )
+    return one.keys() == two.keys() and all(one[k].dtype == two[k].dtype and torch.equal(one[k], two[k]) for k in one)
 
 
 def finite(tree: Tree) -> bool:
@@ -152,3 +150,18 @@ def nbytes(tree: Tree) -> int:
 def size_of(x: Tensor) -> int:
     """Return what one leaf weighs on the wire, in bytes."""
     return -(-x.numel() // 8) if x.dtype is torch.bool else x.numel() * x.element_size()
+
+
+def apart(tensors: Params) -> Params:
+    """Return contiguous tensors of which no two share memory, as safetensors wants them."""
+    seen: set[int] = set()
+    out: Params = {}
+    for name, tensor in tensors.items():
+        own = tensor.detach().cpu().contiguous()
+        where = own.untyped_storage().data_ptr()
+        own = (
+            own.clone() if where in seen or own.untyped_storage().nbytes() != own.numel() * own.element_size() else own
+        )
+        seen.add(own.untyped_storage().data_ptr())
+        out[name] = own
+    return out

@@ -16,8 +16,14 @@ Loss = Callable[[Any, Batch], Tensor]
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8  # Adam's published constants
 
 
-def descend(loss: Callable[[T, Batch], Tensor], start: T, batches: Iterable[Batch], budget: Budget,
-            *, decay: Callable[[str], float] | None = None) -> T:
+def descend(
+    loss: Callable[[T, Batch], Tensor],
+    start: T,
+    batches: Iterable[Batch],
+    budget: Budget,
+    *,
+    decay: Callable[[str], float] | None = None,
+) -> T:
     """Return where ``loss`` leads from ``start``; what ``loss`` closes over stays as it is.
 
     Running state in ``start`` is carried along without a gradient. ``decay`` gives single leaves, by path, a weight
@@ -32,8 +38,15 @@ def descend(loss: Callable[[T, Batch], Tensor], start: T, batches: Iterable[Batc
     return engine(loss, start, old, moving, [d for d, m in zip(decays, moving, strict=True) if m], batches, budget)
 
 
-def _eager(loss: Loss, shape: T, old: list[Tensor], moving: list[bool], decays: list[float],
-           batches: Iterable[Batch], budget: Budget) -> T:
+def _eager(
+    loss: Loss,
+    shape: T,
+    old: list[Tensor],
+    moving: list[bool],
+    decays: list[float],
+    batches: Iterable[Batch],
+    budget: Budget,
+) -> T:
     """In place on private copies: one backward pass and one fused update per batch."""
     new = [leaf.detach().clone().requires_grad_(m) for leaf, m in zip(old, moving, strict=True)]
     tree = trees.rebuild(shape, new)
@@ -64,8 +77,14 @@ def _down(trained: list[Tensor], slopes: tuple[Tensor | None, ...], lr: float) -
             p.index_add_(0, rows, g._values(), alpha=-lr)
 
 
-def _moved(trained: list[Tensor], slopes: tuple[Tensor | None, ...], moments: list[Any], decays: list[float],
-           budget: Budget, step: int) -> None:
+def _moved(
+    trained: list[Tensor],
+    slopes: tuple[Tensor | None, ...],
+    moments: list[Any],
+    decays: list[float],
+    budget: Budget,
+    step: int,
+) -> None:
     used = [i for i, g in enumerate(slopes) if g is not None]
     params = [trained[i] for i in used]
     dense = [g.to_dense() if g.is_sparse else g for g in slopes if g is not None]
@@ -100,8 +119,15 @@ def _next(p: Tensor, g: Tensor, moments: list[Any], i: int, budget: Budget, step
     return p.add(g, alpha=-budget.lr)
 
 
-def _stacked(loss: Loss, shape: T, old: list[Tensor], moving: list[bool], decays: list[float],
-             batches: Iterable[Batch], budget: Budget) -> T:
+def _stacked(
+    loss: Loss,
+    shape: T,
+    old: list[Tensor],
+    moving: list[bool],
+    decays: list[float],
+    batches: Iterable[Batch],
+    budget: Budget,
+) -> T:
     """The same steps without mutation, for clients along an axis; a batch of pure padding moves nothing."""
     at = [i for i, m in enumerate(moving) if m]
     rest = [i for i, m in enumerate(moving) if not m]
@@ -119,8 +145,10 @@ def _stacked(loss: Loss, shape: T, old: list[Tensor], moving: list[bool], decays
         live = None if batch.mask is None else batch.mask.amax() > 0
         step = step + (1 if live is None else live.double())
         before = list(moments)
-        after = [_next(p, g.add(p, alpha=d) if d else g, moments, i, budget, step)
-                 for i, (p, g, d) in enumerate(zip(trained, slopes, decays, strict=True))]
+        after = [
+            _next(p, g.add(p, alpha=d) if d else g, moments, i, budget, step)
+            for i, (p, g, d) in enumerate(zip(trained, slopes, decays, strict=True))
+        ]
         trained, carried = _if(live, after, trained), _if(live, moved, carried)
         moments = [_if_moments(live, m, b) for m, b in zip(moments, before, strict=True)]
     both = dict(zip(at, trained, strict=True)) | dict(zip(rest, carried, strict=True))

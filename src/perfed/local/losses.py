@@ -1,5 +1,7 @@
 """What methods add to the cross-entropy: distances between features, predictions and parameters."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -64,9 +66,13 @@ def negative_entropy(logits: Tensor, batch: Batch) -> Tensor:
     return batch.mean((q.exp() * q).sum(1))
 
 
-
 def paired_discrepancy(a: Tensor, b: Tensor, batch: Batch, widths: tuple[float, ...] = WIDTHS) -> Tensor:
     """Return how unlike paired rows are under the kernels, averaged over the batch; zero where they are equal."""
     square = (a - b).square().sum(-1)
     like = torch.stack([torch.exp(-square / (2 * w)) for w in widths]).sum(0)
     return batch.mean(2 * len(widths) - 2 * like)
+
+
+def pooled(a: Tensor, b: Tensor) -> Tensor:
+    """Return the logarithm of the mean of two rows of probabilities, given as logits."""
+    return torch.logaddexp(F.log_softmax(a, 1), F.log_softmax(b, 1)) - math.log(2)

@@ -1,7 +1,7 @@
 """One client's samples and the order in which it visits them, a function of its key."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -83,8 +83,26 @@ class Shard:
             place = torch.arange(len(self.rows), device=self.key.device)
             yield Batch(self.inputs(self.x[self.rows], None), self.y[self.rows], (place < self.size).float(), self.key)
             return
-        for rows in self.rows.split(1000):
+        for rows in torch.split(self.rows, 1000):
             yield Batch(self.inputs(self.x[rows], None), self.y[rows], None, self.key)
+
+    def hold_out(self, fraction: float, key: Tensor | None = None) -> tuple["Shard", "Shard"]:
+        """Return what is left and what is set aside: ``fraction`` of the rows, at least one where there are two.
+
+        Without a ``key`` the same samples are set aside in every round.
+        """
+        count, where = len(self.rows), self.rows.device
+        bits = keys.bits(keys.key(0, "aside").to(where) if key is None else key, count)
+        if self.size is None:
+            order, aside = bits.argsort(), min(max(int(fraction * count + 1e-6), 1), count - 1)  # 0.29 · 100 is 29
+            return replace(self, rows=self.rows[order[aside:]]), replace(self, rows=self.rows[order[:aside]])
+        place = torch.arange(count, device=where)
+        rows = self.rows[torch.where(place < self.size, bits, 2**63 - 1).argsort()]
+        share = torch.floor(fraction * self.size.double() + 1e-6).to(self.size.dtype)
+        held = torch.minimum(share.clamp(min=1), self.size - 1)
+        most = min(max(int(fraction * count + 1e-6), 1), count - 1)
+        left = rows[place[: count - most] + held]
+        return replace(self, rows=left, size=self.size - held), replace(self, rows=rows[:most], size=held)
 
     @property
     def counts(self) -> Tensor:

@@ -62,7 +62,9 @@ class FedCAC(Method[Server, Params, Up, Masks]):
 
     def local(self, task: Task, down: Params, mine: Masks, data: Shard) -> tuple[Up, Masks]:
         w = descend(task.loss, down, data.epochs(self.budget.epochs), self.budget)
-        critical = {k: self._critical(w[k], old, keys.fold(data.key, "mask", k)) for k, old in trees.weights(down).items()}
+        critical = {
+            k: self._critical(w[k], old, keys.fold(data.key, "mask", k)) for k, old in trees.weights(down).items()
+        }
         return Up(w, critical), critical
 
     def _critical(self, new: Tensor, old: Tensor, key: Tensor) -> Tensor:
@@ -89,8 +91,14 @@ class FedCAC(Method[Server, Params, Up, Masks]):
         models = list(server.models)
         for row, client, up in zip(team * weight, ups.ids, answers, strict=True):
             custom = combine((row / row.sum()).tolist(), params)  # Eq. (10)
-            models[client] = custom if self.harmless == "as_critical" else {
-                k: torch.where(up.critical[k], custom[k], common[k]) if k in up.critical else custom[k] for k in common}
+            models[client] = (
+                custom
+                if self.harmless == "as_critical"
+                else {
+                    k: torch.where(up.critical[k], custom[k], common[k]) if k in up.critical else custom[k]
+                    for k in common
+                }
+            )
         return Server(tuple(models), number)
 
     def teams(self, masks: list[Masks], number: int) -> Tensor:
@@ -109,7 +117,7 @@ class FedCAC(Method[Server, Params, Up, Masks]):
         """Return how far the critical positions of two clients agree: 1 for equal masks, 0 for disjoint ones."""
         both = torch.zeros(len(masks), len(masks), dtype=torch.float64)
         for name in masks[0]:
-            for piece in zip(*(m[name].flatten().split(1 << 20) for m in masks), strict=True):
+            for piece in zip(*(torch.split(m[name].flatten(), 1 << 20) for m in masks), strict=True):
                 bits = torch.stack(piece).float()  # counts stay exact below 2^24
                 both += (bits @ bits.T).double().cpu()
         count = both.diagonal()

@@ -28,9 +28,13 @@ class FedCP(Method[Model, Model, Model, Params]):
     """Let a conditional policy network decide, sample by sample, which features are personal."""
 
     align: float = 5.0  # λ, pull of the trained features towards the received body's; 0 leaves it out ("w.o. GFM")
-    policy: Literal["softmax", "gumbel_train", "gumbel_always"] = "softmax"  # Eq. (4); with noise as in the official code
+    policy: Literal["softmax", "gumbel_train", "gumbel_always"] = (
+        "softmax"  # Eq. (4); with noise as in the official code
+    )
     context: Literal["both", "client", "sample", "none"] = "both"  # what the policy network sees ("w.o. cs", "w.o. ss")
-    blend: Literal["policy", "sum", "personal"] = "policy"  # both heads by policy, both in full ("w.o. CPN"), one ("w.o. CPN & GH")
+    blend: Literal["policy", "sum", "personal"] = (
+        "policy"  # both heads by policy, both in full ("w.o. CPN"), one ("w.o. CPN & GH")
+    )
     layers: int = 1  # linear layers of the policy network
     layer_norm: Literal["layer", "batch", "group"] = "layer"  # its normalisation
     activation: Literal["relu", "tanh", "sigmoid"] = "relu"  # its activation
@@ -42,7 +46,9 @@ class FedCP(Method[Model, Model, Model, Params]):
 
     def __post_init__(self) -> None:
         if self.align < 0:
-            raise MethodError(f"FedCP needs align (λ) ≥ 0, got {self.align:g}; 5 for a CNN, 1 for ResNet-18 and fastText")
+            raise MethodError(
+                f"FedCP needs align (λ) ≥ 0, got {self.align:g}; 5 for a CNN, 1 for ResNet-18 and fastText"
+            )
         if not 1 <= self.layers <= 4:
             raise MethodError(f"FedCP's policy network has 1 to 4 layers, got {self.layers}")
 
@@ -76,8 +82,11 @@ class FedCP(Method[Model, Model, Model, Params]):
 
     def personal(self, task: Task, policy: Params, vector: Tensor, z: Tensor, key: Tensor | None) -> Tensor:
         """Return s, the share of each feature that goes to the personal head."""
-        seen = {"both": z * vector, "sample": z, "client": vector.expand_as(z), "none": vector.expand_as(z)}[self.context]
-        scores = task.part("policy", lambda: self._network(task.width))(policy, seen).unflatten(-1, (2, -1))
+        seen = {"both": z * vector, "sample": z, "client": vector.expand_as(z), "none": vector.expand_as(z)}[
+            self.context
+        ]
+        scores = task.part("policy", lambda: self._network(task.width))(policy, seen)
+        scores = scores.reshape(*scores.shape[:-1], 2, -1)
         if key is not None and self.policy != "softmax":
             scores = scores + keys.gumbel(key, tuple(scores.shape))
         return torch.softmax(scores, dim=-2)[..., 0, :]
@@ -102,7 +111,11 @@ class FedCP(Method[Model, Model, Model, Params]):
         return F.normalize(product.sum(0), dim=0).detach()
 
     def _network(self, width: int) -> nn.Module:
-        norm = {"layer": nn.LayerNorm(2 * width), "batch": nn.BatchNorm1d(2 * width), "group": nn.GroupNorm(2, 2 * width)}
+        norm = {
+            "layer": nn.LayerNorm(2 * width),
+            "batch": nn.BatchNorm1d(2 * width),
+            "group": nn.GroupNorm(2, 2 * width),
+        }
         bend = {"relu": nn.ReLU(), "tanh": nn.Tanh(), "sigmoid": nn.Sigmoid()}
         front = [nn.Linear(width, width) for _ in range(self.layers - 1)]
         return nn.Sequential(*front, nn.Linear(width, 2 * width), norm[self.layer_norm], bend[self.activation])

@@ -158,6 +158,26 @@ def plain(table: Table) -> list[list[str]]:
     return [head, *([row.name, *(cell.both for cell in row.cells)] for row in table.rows)]
 
 
+SHORT = {  # for a terminal: heading of a column
+    "best.weighted": "best, weighted",
+    "best.mean": "best, mean",
+    "best.std": "std clients",
+    "last.weighted": "last, weighted",
+    "validation.weighted": "validated",
+    "cost.bytes_up": "",  # its own title has the unit
+    "cost.seconds": "s",
+}
+
+
+def short(table: Table) -> tuple[list[str], list[list[str]]]:
+    """Return headings and rows of the columns that fit a terminal."""
+    kept = [number for number, column in enumerate(table.columns) if column.key in SHORT]
+    heads = [
+        table.columns[n].title if table.columns[n].key == "cost.bytes_up" else SHORT[table.columns[n].key] for n in kept
+    ]
+    return ["method", *heads], [[row.name, *(row.cells[number].both for number in kept)] for row in table.rows]
+
+
 def records(table: Table) -> list[dict[str, Any]]:
     """Return one object per row with unrounded values (fractions, bytes, seconds), for JSON."""
     return [
@@ -228,7 +248,7 @@ def _mark(columns: Sequence[Column], cells: list[list[Cell]]) -> list[tuple[Cell
     for number, column in enumerate(columns):
         printed = [float(row[number].text) for row in cells if row[number].value is not None]
         order = sorted(set(printed), reverse=True)
-        if not column.ranked or len(order) < 2:
+        if not column.ranked or len(cells) < 3 or len(order) < 2:
             continue
         for row in cells:
             if row[number].value is not None and float(row[number].text) in order[:2]:

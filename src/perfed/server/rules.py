@@ -40,7 +40,8 @@ def combine(row: Sequence[float], answers: Iterable[T]) -> T:
                 acc.add_(x, alpha=w)
     if shape is None:
         raise ValueError("nothing to combine: no client answered")
-    return trees.rebuild(shape, [_like(acc, x) for acc, x in zip(total, trees.leaves(shape), strict=True)])
+    made: T = trees.rebuild(shape, [_like(acc, x) for acc, x in zip(total, trees.leaves(shape), strict=True)])
+    return made
 
 
 def broadcast(method: Any, server: T, client: int) -> T:

@@ -1,8 +1,9 @@
 """Ways for messages to travel; a method cannot tell them apart."""
 
+from .auto import choose
 from .pooled import Pooled
 from .serial import Serial, Transport, one_thread
 from .site import ClientError, Private, Score, Site
 from .store import Store
 
-__all__ = ["ClientError", "Pooled", "Private", "Score", "Serial", "Site", "Store", "Transport", "one_thread"]
+__all__ = ["ClientError", "Pooled", "Private", "Score", "Serial", "Site", "Store", "Transport", "choose", "one_thread"]

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-
 from ..trees import Tree
 
 _NORESERVE = 0x4000  # Linux: pages cost nothing until they are touched
@@ -77,6 +76,3 @@ def _views(view: Any, spots: Any) -> Tree:
         return {k: _views(view, v) for k, v in spots.items()}
     branches = [_views(view, v) for v in spots]
     return type(spots)(*branches) if hasattr(spots, "_fields") else tuple(branches)
-
-
-

@@ -51,7 +51,9 @@ class Pooled:
 
     def __init__(self, site: Site, store: Store, workers: int | None = None, *, reserve: int = 4 << 30) -> None:
         if site.task.device.type != "cpu" or sys.platform != "linux":
-            raise InputError("transport=pooled shares memory between forked CPU processes on Linux; use serial or stacked here")
+            raise InputError(
+                "transport=pooled shares memory between forked CPU processes on Linux; use serial or stacked here"
+            )
         if workers is not None and workers < 1:
             raise InputError(f"workers must be at least 1, got {workers}")
         self.site, self.store, self.ledger = site, store, Ledger(site.withheld)
@@ -100,9 +102,10 @@ class Pooled:
         scores = {client: result for client, result, _, _ in self._run("score", server, list(ids), number, parts=parts)}
         return [scores[i] for i in ids]
 
-    def _run(self, verb: str, server: Tree, ids: list[int], number: int, *, parts: tuple[str, ...] = (),
-             after: bool = False) -> Iterator[tuple[int, Any, _Worker, int]]:
-        """Hand out jobs, longest first where the answers fit, and yield each result once, while its slot is still unwritten."""
+    def _run(
+        self, verb: str, server: Tree, ids: list[int], number: int, *, parts: tuple[str, ...] = (), after: bool = False
+    ) -> Iterator[tuple[int, Any, _Worker, int]]:
+        """Hand out jobs, longest first where answers fit, and yield each result while its slot is unwritten."""
         send = self.site.method.send
         common = getattr(type(self.site.method), "send", None) is broadcast
         spots = self._common.write(send(server, ids[0])) if common else None
@@ -124,8 +127,18 @@ class Pooled:
                 yield client, result, worker, slot
                 free.append((worker, slot))
 
-    def _hand(self, worker: _Worker, slot: int, verb: str, client: int, number: int, server: Tree, spots: Any,
-              parts: tuple[str, ...], after: bool) -> None:
+    def _hand(
+        self,
+        worker: _Worker,
+        slot: int,
+        verb: str,
+        client: int,
+        number: int,
+        server: Tree,
+        spots: Any,
+        parts: tuple[str, ...],
+        after: bool,
+    ) -> None:
         private = self.store[client]
         if spots is None:
             down = self.site.method.send(server, client)
@@ -152,8 +165,10 @@ class Pooled:
 
     def _died(self, worker: _Worker) -> RunError:
         worker.process.join(1)
-        return RunError(f"a worker process ended unexpectedly (exit code {worker.process.exitcode}); "
-                        "often the machine ran out of memory: try fewer workers")
+        return RunError(
+            f"a worker process ended unexpectedly (exit code {worker.process.exitcode}); "
+            "often the machine ran out of memory: try fewer workers"
+        )
 
     def close(self) -> None:
         """End the workers."""
@@ -167,8 +182,9 @@ class Pooled:
         self._workers = []
 
 
-def _work(site: Site, pipe: Connection, common: Arena, inbox: list[Arena], outbox: list[Arena],
-          ends: list[Connection]) -> None:
+def _work(
+    site: Site, pipe: Connection, common: Arena, inbox: list[Arena], outbox: list[Arena], ends: list[Connection]
+) -> None:
     """A worker's life: take a job, do it, answer, until the pipe closes."""
     for end in ends:  # inherited; held open they would hide the parent's death
         end.close()

@@ -24,7 +24,8 @@ class Private(NamedTuple):
     kept: Params  # leaves of the network that never leave under the BatchNorm policy
 
 
-class Score(NamedTuple):
+@dataclass(frozen=True)
+class Score:
     """How one client's model did on one part of its data."""
 
     correct: int

@@ -23,7 +23,7 @@ _HASH = 32
 def encode(tree: Tree, withheld: Withheld = NOTHING) -> bytes:
     """Return what crosses of ``tree`` as bytes; booleans take one bit each."""
     leaves = {path: _packed(leaf.detach()) for path, leaf in withheld.crossing(tree)}
-    payload = save(leaves)
+    payload = save(trees.apart(leaves))
     return hashlib.sha256(payload).digest() + payload
 
 
@@ -41,8 +41,10 @@ def decode(message: bytes, like: T, withheld: Withheld = NOTHING, *, finite: boo
         raise WireError(f"a message is not in safetensors form: {damaged}") from damaged
     expected = dict(withheld.crossing(like))
     if leaves.keys() != expected.keys():
-        raise WireError(f"a message has the wrong names: missing {sorted(expected.keys() - leaves.keys())}, "
-                        f"unknown {sorted(leaves.keys() - expected.keys())}")
+        raise WireError(
+            f"a message has the wrong names: missing {sorted(expected.keys() - leaves.keys())}, "
+            f"unknown {sorted(leaves.keys() - expected.keys())}"
+        )
     found = {path: _unpacked(path, leaves[path], own) for path, own in expected.items()}
     if finite and not trees.finite(found):
         bad = [path for path, leaf in found.items() if not trees.finite(leaf)]
@@ -53,7 +55,7 @@ def decode(message: bytes, like: T, withheld: Withheld = NOTHING, *, finite: boo
 def _packed(leaf: Tensor) -> Tensor:
     if leaf.dtype is torch.bool:
         return torch.from_numpy(np.packbits(leaf.cpu().numpy().reshape(-1)))
-    return leaf.cpu().contiguous()
+    return leaf
 
 
 def _unpacked(path: str, leaf: Tensor, own: Tensor) -> Tensor:

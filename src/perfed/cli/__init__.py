@@ -1,0 +1,30 @@
+"""The command line: one file per group of commands; the only place that prints."""
+
+import sys
+
+from ..errors import PerfedError
+
+
+def main() -> None:
+    """Run the command line; bad input is one sentence and exit code 2."""
+    import click
+
+    from .commands import app
+
+    try:
+        code = app(standalone_mode=False)
+    except click.exceptions.Exit as done:
+        code = done.exit_code
+    except click.ClickException as wrong:
+        wrong.show()
+        code = wrong.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+        code = 130
+    except PerfedError as refused:
+        print(f"error: {refused}", file=sys.stderr)
+        code = 2
+    except BrokenPipeError:  # the reader of our output went away
+        sys.stderr.close()
+        code = 1
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,163 @@
+"""run, compare, resume, report, methods and doctor."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .output import emit, note, progress, table, words
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Personalised federated learning: every client ends up with a model of its own.\n\n"
+    "Settings are a YAML file and key=value pairs, for example:\n\n"
+    "  perfed run method=fedcp method.align=5 partition=dirichlet partition.alpha=0.1 clients=20 rounds=100 seeds=0,1,2",
+)
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[FILE.yaml] [key=value]...", help="Settings: a YAML file, then overrides."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Machine-readable result on standard output.")]
+
+
+@app.command()
+def run(settings: Words = None, json: Json = False) -> None:
+    """Train one method over its seeds and keep the record in a folder.
+
+    Common settings: method, method.*, model, data, partition, partition.*, clients, rounds, seeds, budget.lr|epochs|
+    batch_size|momentum|weight_decay, sampling.ratio, transport, workers, device, out.
+    """
+    from .. import experiment
+    from .. import settings as setting
+
+    file, overrides = words(settings)
+    asked = setting.load(file, overrides)
+    with progress(len(asked.seeds) * (asked.rounds + 1), asked.method.name) as on_round:
+        done = experiment.run(asked, on_round, _command("run", settings))
+    _show(done.summary(), json)
+
+
+@app.command()
+def resume(run: Annotated[Path, typer.Argument(help="A run's or a comparison's folder.")], json: Json = False) -> None:
+    """Finish an interrupted run or comparison, bit for bit as if it had never stopped."""
+    from .. import experiment
+    from ..comparison import is_comparison
+    from ..comparison import resume as resume_comparison
+
+    if is_comparison(run):
+        with progress(None, "compare") as on_round:
+            _show_comparison(resume_comparison(run, on_round), json)
+        return
+    asked = experiment.opened(run).settings
+    with progress(len(asked.seeds) * (asked.rounds + 1), asked.method.name) as on_round:
+        done = experiment.resume(run, on_round)
+    _show(done.summary(), json)
+
+
+@app.command()
+def compare(settings: Words = None, json: Json = False) -> None:
+    """Compare methods on the same splits, seeds and budgets: methods=fedavg,fedper,fedcp and settings as for run."""
+    from .. import comparison
+
+    file, overrides = words(settings)
+    asked = comparison.load(file, overrides)
+    with progress(asked.total, "compare") as on_round:
+        done = comparison.run(asked, on_round, _command("compare", settings))
+    _show_comparison(done, json)
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs or comparisons.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The page; default: report.html in the first folder.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write one self-contained HTML page with table, curves, clients and label distribution."""
+    from ..report.page import write
+
+    page = write(list(runs), out or runs[0] / "report.html")
+    emit({"report": str(page)}, json, lambda: note(f"wrote {page}"))
+
+
+@app.command()
+def methods(
+    name: Annotated[str | None, typer.Argument(help="One method, in full.")] = None,
+    model: Annotated[str, typer.Option(help="The network to count bytes for.")] = "mlp",
+    data: Annotated[str, typer.Option(help="The data set to count bytes for.")] = "digits",
+    json: Json = False,
+) -> None:
+    """List the methods, or show one: paper, fields, what goes down, up and stays private."""
+    from ..catalogue import describe, everything
+
+    if name is None:
+        rows = everything()
+        emit(
+            rows,
+            json,
+            lambda: table(
+                ["name", "paper", "down", "up", "private"],
+                [[r["name"], r["paper"], *(", ".join(r[k]) or "–" for k in ("down", "up", "private"))] for r in rows],
+            ),
+        )
+        return
+    found = describe(name, model, data)
+    emit(found, json, lambda: _describe(found))
+
+
+@app.command()
+def doctor(json: Json = False) -> None:
+    """Say what this machine and installation can do, and what is missing."""
+    from ..catalogue import checkup
+
+    found = checkup()
+    emit(
+        found,
+        json,
+        lambda: table(["what", "state", "note"], [[c["what"], c["state"], c["note"]] for c in found["checks"]]),
+    )
+    if not found["ok"]:
+        raise typer.Exit(1)
+
+
+def _describe(found: dict[str, Any]) -> None:
+    note(f"{found['name']}: {found['paper']}\n{found['idea']}\n", out=True)
+    table(["field", "default", "meaning"], [[f["name"], f["default"], f["meaning"]] for f in found["fields"]])
+    rows = [
+        [way, leaf["name"], leaf["shape"], f"{leaf['bytes']:,}"]
+        for way in ("down", "up", "private")
+        for leaf in found["leaves"][way]
+    ]
+    note(f"\nper client, for model {found['model']} on {found['data']}:", out=True)
+    table(["way", "leaf", "shape", "bytes"], rows)
+
+
+def _show(summary: dict[str, Any], json: bool) -> None:
+    from ..report import tables
+    from ..report.read import gather
+
+    def show() -> None:
+        table(*tables.short(tables.comparison(gather([summary["run"]]))))
+        note(f"{summary['seconds']:.1f} s, {summary['transport']}; run: {summary['run']}", out=True)
+
+    emit(summary, json, show)
+
+
+def _show_comparison(found: dict[str, Any], json: bool) -> None:
+    def show() -> None:
+        table(found["columns"], found["rows"])
+        note(f"{found['seconds']:.1f} s\nfolder: {found['run']}\npage: {found['report']}", out=True)
+
+    emit({k: v for k, v in found.items() if k not in ("columns", "rows")}, json, show)
+
+
+def _command(verb: str, settings: list[str] | None) -> str:
+    import shlex
+
+    return shlex.join(["perfed", verb, *(settings or [])])

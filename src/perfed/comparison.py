@@ -1,0 +1,187 @@
+"""Several methods on the same splits, seeds and budgets, cell by cell, as many at once as there are cores."""
+
+import multiprocessing as mp
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from . import experiment
+from . import settings as setting
+from .data import Samples
+from .errors import InputError, PerfedError, RunError
+from .experiment import OnRound, Run
+from .methods import CATALOGUE, find
+from .partition import Split
+from .record import get_json, put_json
+from .settings import Choice, Settings
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared: one set of settings and the methods that take their turn in it."""
+
+    base: Settings
+    methods: tuple[Choice, ...]
+
+    @property
+    def total(self) -> int:
+        """Rounds to run in all, the start of each seed counted as one."""
+        return len(self.methods) * len(self.base.seeds) * (self.base.rounds + 1)
+
+    def settings(self, method: Choice, out: Path) -> Settings:
+        return self.base.model_copy(update={"method": method, "out": out, "name": method.name})
+
+
+def load(path: Path | str | None, overrides: Sequence[str] = ()) -> Comparison:
+    """Return a comparison from a YAML file and overrides: ``methods=a,b`` and, for one of them, ``a.field=value``."""
+    raw = setting.read_yaml(Path(path)) if path is not None else {}
+    listed: Any = raw.pop("methods", None)
+    own: dict[str, dict[str, Any]] = {}
+    for text in overrides:
+        key, _, value = text.partition("=")
+        head, _, name = key.partition(".")
+        if key == "methods":
+            listed = value
+        elif head in CATALOGUE and name:
+            plain: dict[str, Any] = {}
+            setting.apply(plain, f"method.{name}={value}")
+            own.setdefault(head, {})[name] = plain["method"][name]
+        else:
+            setting.apply(raw, text)
+    if not listed:
+        raise InputError("name the methods to compare, such as methods=fedavg,fedper,fedcp")
+    names = [part for part in listed.split(",") if part] if isinstance(listed, str) else listed
+    chosen = [Choice.model_validate(entry) for entry in names]
+    chosen = [c.model_copy(update={"options": c.options | own.get(c.name, {})}) for c in chosen]
+    for choice in chosen:
+        find(choice.name)
+    if len({c.name for c in chosen}) < len(chosen):
+        raise InputError("a method is named twice; compare variants of one method in runs of their own")
+    if "local" not in {c.name for c in chosen}:  # label skew makes it strong: no table without it
+        chosen.append(Choice(name="local"))
+    return Comparison(setting.build(raw), tuple(chosen))
+
+
+def run(asked: Comparison, on_round: OnRound | None = None, command: str = "") -> dict[str, Any]:
+    """Run every method over every seed; return the table and where it lies."""
+    samples = experiment.samples_of(asked.base)
+    splits = {seed: experiment.split_of(asked.base, samples, seed) for seed in asked.base.seeds}
+    for method in asked.methods:  # refuse before anything is written
+        experiment.ready(asked.settings(method, asked.base.out), samples, splits[asked.base.seeds[0]])
+    folder = _folder(asked.base)
+    runs = [
+        Run(experiment.create(s, samples, splits, command), s)
+        for s in (asked.settings(method, folder) for method in asked.methods)
+    ]
+    put_json(folder / "compare.json", {"runs": [r.path.name for r in runs], "command": command})
+    return _finish(folder, runs, samples, splits, on_round)
+
+
+def is_comparison(path: Path) -> bool:
+    return (path / "compare.json").is_file()
+
+
+def resume(path: Path, on_round: OnRound | None = None) -> dict[str, Any]:
+    """Finish the cells of an interrupted comparison."""
+    runs = [experiment.opened(path / name) for name in get_json(path / "compare.json")["runs"]]
+    samples = experiment.samples_of(runs[0].settings)
+    return _finish(path, runs, samples, experiment.splits_of(runs[0], samples), on_round)
+
+
+def _folder(base: Settings) -> Path:
+    stem = base.name or f"compare-{base.data.name.replace('/', '_').replace(':', '_')}-{base.digest()[:8]}"
+    folder, number = base.out / stem, 1
+    while folder.exists():
+        if base.name:
+            raise RunError(
+                f"'{folder}' already exists; `perfed resume {folder}` finishes it, another name starts a new one"
+            )
+        number += 1
+        folder = base.out / f"{stem}-{number}"
+    return folder
+
+
+def _finish(
+    folder: Path, runs: list[Run], samples: Samples, splits: dict[int, Split], on_round: OnRound | None
+) -> dict[str, Any]:
+    from .report import tables
+    from .report.page import write
+    from .report.read import gather
+
+    began = perf_counter()
+    _cells(runs, samples, splits, on_round)
+    for done in runs:
+        experiment.finish(done)
+    base = runs[0].settings
+    made = tables.comparison(gather([folder]), report=base.report, best=base.best, series=base.series)
+    head, rows = tables.short(made)
+    found = {
+        "run": str(folder),
+        "seconds": round(perf_counter() - began, 3),
+        "table": tables.records(made),
+        "runs": {r.settings.method.name: r.summary() for r in runs},
+    }
+    put_json(folder / "summary.json", found)
+    page = write([folder], folder / "report.html")
+    return found | {"report": str(page), "columns": head, "rows": rows}
+
+
+def _cells(runs: list[Run], samples: Samples, splits: dict[int, Split], on_round: OnRound | None) -> None:
+    """Train every method and seed: one process per cell where cells are as many as cores, else one after another."""
+    cells = [(r, seed) for r in runs for seed in r.settings.seeds]
+    base = runs[0].settings
+    workers = min(base.workers or os.cpu_count() or 1, len(cells))
+    if workers < 2 or base.transport == "pooled" or base.device != "cpu":
+        for found, seed in cells:
+            experiment.train_seed(found, seed, samples, splits[seed], on_round)
+        return
+    context, alive = mp.get_context("fork"), dict[Connection, Any]()
+    cells.reverse()
+    try:
+        while cells or alive:
+            while cells and len(alive) < workers:
+                found, seed = cells.pop()
+                here, there = context.Pipe()
+                one = Run(found.path, found.settings.model_copy(update={"workers": 1}))
+                process = context.Process(target=_cell, args=(one, seed, samples, splits[seed], there))
+                process.start()
+                there.close()
+                alive[here] = process
+            for pipe in wait(list(alive)):
+                _listen(pipe, alive, on_round)  # type: ignore[arg-type]
+    finally:
+        for process in alive.values():
+            if process.is_alive():
+                os.kill(process.pid, signal.SIGINT)  # lets a cell write its checkpoint
+            process.join()
+
+
+def _listen(pipe: Connection, alive: dict[Connection, Any], on_round: OnRound | None) -> None:
+    try:
+        word = pipe.recv()
+    except EOFError:
+        process = alive.pop(pipe)
+        process.join()
+        raise RunError(f"a cell's process ended unexpectedly (exit code {process.exitcode}); resume goes on") from None
+    if isinstance(word, tuple):
+        if on_round:
+            on_round(*word)
+        return
+    alive.pop(pipe).join()
+    if word != "done":
+        raise RunError(word)
+
+
+def _cell(found: Run, seed: int, samples: Samples, split: Split, pipe: Connection) -> None:
+    try:
+        experiment.train_seed(found, seed, samples, split, lambda seed, done: pipe.send((seed, done.number)))
+        pipe.send("done")
+    except PerfedError as refused:
+        pipe.send(f"{found.settings.method.name}, seed {seed}: {refused}")
+    except KeyboardInterrupt:
+        pipe.send("interrupted")
