@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from perfed import papers
 from perfed.errors import InputError
-from perfed.papers.paper import Paper, flat, lay
+from perfed.papers.paper import Paper, flat, lay, nested
 from perfed.papers.recipe import Recipe, parse
 
 TABLES = {"dualfed": range(1, 9), "fedcac": range(1, 4), "fedcp": range(1, 11), "fedpick": (2, 4), "gpfl": range(1, 7)}
@@ -65,9 +65,9 @@ def test_a_recipe_is_complete(name: str) -> None:
         assert settings["data"] in DATA
         assert settings["partition"] in PARTITIONS
         assert settings["budget.lr"] > 0
-        assert settings["evaluation.at"] in ("served", "after")
-        assert settings["evaluation.report"] in ("weighted", "mean")
-        assert settings["evaluation.best"] in ("round", "per_client")
+        assert settings["series"] in ("test", "after")
+        assert settings["report"] in ("weighted", "mean")
+        assert settings["best"] in ("round", "per_client")
         assert settings["clients"] >= 1 and settings["rounds"] >= 1
         assert settings["seeds"] == list(range(len(settings["seeds"])))
         assert recipe.reading(row, column).digits >= 0
@@ -96,17 +96,17 @@ def test_every_problem_and_method_of_a_paper_is_used() -> None:
 @pytest.mark.parametrize(
     ("paper", "protocol"),
     [
-        ("fedcp", (2000, 5, 10, 1, 0.0, "served", "weighted", "round")),
-        ("gpfl", (2000, 3, 10, 1, 0.0, "served", "weighted", "round")),
+        ("fedcp", (2000, 5, 10, 1, 0.0, "test", "weighted", "round")),
+        ("gpfl", (2000, 3, 10, 1, 0.0, "test", "weighted", "round")),
         ("fedcac", (500, 5, 100, 5, 0.9, "after", "mean", "round")),
-        ("dualfed", (300, 5, 256, 1, 0.5, "served", "mean", "per_client")),
-        ("fedpick", (300, 5, 64, 1, 0.5, "served", "mean", "per_client")),
+        ("dualfed", (300, 5, 256, 1, 0.5, "test", "mean", "per_client")),
+        ("fedpick", (300, 5, 64, 1, 0.5, "test", "mean", "per_client")),
     ],
 )
 def test_a_paper_keeps_its_protocol(paper: str, protocol: tuple[Any, ...]) -> None:
     base = flat(papers.about(paper).base)
     budget = [base[f"budget.{key}"] for key in ("batch_size", "epochs", "momentum")]
-    rule = [base[f"evaluation.{key}"] for key in ("at", "report", "best")]
+    rule = [base[key] for key in ("series", "report", "best")]
     assert (base["rounds"], len(base["seeds"]), *budget, *rule) == protocol
 
 
@@ -137,8 +137,8 @@ def test_pathological_splits_have_the_papers_classes() -> None:
 def test_fedcac_narrows_as_the_paper_prefers_and_serves_fedavg() -> None:
     columns = ("cifar10-0.1", "cifar100-0.1", "tiny-0.1")
     assert [cell("fedcac/table2", "fedcac", c)["method.narrowing"] for c in columns] == [100, 170, 170]
-    assert cell("fedcac/table2", "fedavg", "tiny-0.1")["evaluation.at"] == "served"
-    assert cell("fedcac/table2", "fedcac", "tiny-0.1")["evaluation.at"] == "after"
+    assert cell("fedcac/table2", "fedavg", "tiny-0.1")["series"] == "test"
+    assert cell("fedcac/table2", "fedcac", "tiny-0.1")["series"] == "after"
 
 
 def test_gpfl_on_activities_has_the_released_weights() -> None:
@@ -189,6 +189,11 @@ def test_another_name_takes_the_former_options_away() -> None:
     assert lay(under, {"partition": "iid"}) == {"partition": "iid", "rounds": 3}
     assert lay(under, {"partition.alpha": 0.5}) == under | {"partition.alpha": 0.5}
     assert lay(under, {"partition": "dirichlet"}) == under
+
+
+def test_flat_settings_become_a_settings_file_again() -> None:
+    tree = {"method": {"name": "fedcp", "align": 5.0}, "budget": {"lr": 0.1}, "rounds": 3, "model": {"name": "cnn"}}
+    assert nested(flat(tree)) == tree
 
 
 def test_printed_values_are_read_with_their_deviation() -> None:

@@ -112,3 +112,15 @@ def lay(under: Settings, over: Settings) -> Settings:
     """Lay ``over`` on ``under``; another name (of data, model, ...) takes the options of the former one away."""
     gone = tuple(f"{root}." for root in NAMED if root in over and root in under and over[root] != under[root])
     return {key: value for key, value in under.items() if not key.startswith(gone)} | over
+
+
+def nested(settings: Settings) -> Settings:
+    """Turn flat settings back into the form of a settings file, the inverse of ``flat``."""
+    tree: Settings = {}
+    for path, value in settings.items():
+        root, _, option = path.partition(".")
+        if not option:
+            tree[root] = {"name": value} if root in NAMED else value
+        else:
+            tree.setdefault(root, {})[option] = value
+    return tree

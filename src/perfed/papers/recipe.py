@@ -20,8 +20,8 @@ from perfed.errors import InputError, suggest
 from perfed.papers.paper import NAMED, Data, Paper, Settings, Word, lay
 
 ROOTS = (
-    *("augment", "budget", "clients", "data", "evaluation", "method", "model", "partition"),
-    *("rounds", "sampling", "seeds", "test", "validation"),
+    *("after", "augment", "best", "budget", "clients", "data", "inputs", "method", "model", "norm", "partition"),
+    *("report", "rounds", "sampling", "seeds", "series", "split_seed", "test", "text", "validation"),
 )
 
 Analysis = Literal[
