@@ -45,9 +45,7 @@ def folder(path: Path, options: Options) -> Samples:
     if odd is not None or depth not in (1, 2):
         wrong = pictures[odd if odd is not None else 0]
         raise DataError(f"{wrong}: pictures lie in CLASS/ or CLIENT/CLASS/, maybe with train/ and test/ above CLASS/")
-    x, kept = images.files(
-        pictures, size=options.size, channels=options.channels, skip_corrupt=options.skip_corrupt
-    )
+    x, kept = images.files(pictures, size=options.size, channels=options.channels, skip_corrupt=options.skip_corrupt)
     return Samples.of(
         x,
         [levels[i][-1] for i in kept],

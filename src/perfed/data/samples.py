@@ -156,7 +156,7 @@ def contents(samples: Samples) -> str:
 
 def inputs_of(x: Any, kind: str | None) -> tuple[Tensor, str]:
     """Return ``x`` with the dtype and order of axes of its kind, and the kind."""
-    tensor = x if isinstance(x, Tensor) else torch.from_numpy(np.ascontiguousarray(np.asarray(x)))
+    tensor = x if isinstance(x, Tensor) else torch.from_numpy(np.require(x, requirements=["C", "W"]))
     if kind is None:
         kind = guess(tensor)
     if kind not in KINDS:
