@@ -64,7 +64,8 @@ def _write_seed(folder, seed, clients, classes, rounds, level, validation, corre
         "majority": {"correct": [int(row.max() / 1.5) for row in labels], "count": count},
     }
     (folder / "clients.json").write_text(json.dumps(described))
-    offset = draw.normal(0, 0.08, clients)
+    own = np.random.default_rng([seed, *folder.parent.name.encode()])  # methods suit different clients
+    offset = draw.normal(0, 0.08, clients) + own.normal(0, 0.05, clients)
     lines = []
     for number in range(rounds + 1):
         climb = 0.1 + (level - 0.1) * (1 - np.exp(-4 * number / rounds))
@@ -86,6 +87,12 @@ def _write_seed(folder, seed, clients, classes, rounds, level, validation, corre
             line["validation"] = {"correct": [r // 10 for r in right], "count": [10] * clients, "loss": [0.1] * clients}
         lines.append(json.dumps(line) + "\n")
     (folder / "rounds.jsonl").write_text("".join(lines))
+
+
+@pytest.fixture(scope="session")
+def run_writer():
+    """Return the function that writes a run, for fixtures that outlive a test."""
+    return write_run
 
 
 @pytest.fixture

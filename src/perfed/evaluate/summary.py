@@ -97,14 +97,9 @@ def choose(lines: Sequence[Line], moment: Moment, *, report: str = "weighted", s
     if moment == "last":
         return trained[-1] if trained else None
     chooser = series if moment == "best" else "validation"
-    known = {line["round"]: found for line in trained if (found := figures(line.get(chooser)))}
-    if not known:
-        return None
+    known = [line for line in trained if _seen(line.get(chooser))]
     # max keeps the first of equals, and lines are in the order of rounds
-    return max(
-        (line for line in trained if line["round"] in known),
-        key=lambda line: float(known[line["round"]][report] or 0.0),
-    )
+    return max(known, key=lambda line: _average(line[chooser], report)) if known else None
 
 
 def rates(scores: Scores | None) -> Array:
@@ -187,7 +182,24 @@ def _with_loss(scores: Scores) -> dict[str, float | None]:
 
 
 def _scored(lines: Sequence[Line], series: str) -> list[Line]:
-    return [line for line in lines if figures(line.get(series)) is not None]
+    return [line for line in lines if _seen(line.get(series))]
+
+
+def _seen(scores: Scores | None) -> bool:
+    """Whether a client with samples was scored."""
+    if not scores:
+        return False
+    pairs = zip(scores["correct"], scores["count"], strict=True)
+    return any(correct is not None and count for correct, count in pairs)
+
+
+def _average(scores: Scores, report: str) -> float:
+    """The figure that chooses a round, without the others: long runs ask for it thousands of times."""
+    pairs = zip(scores["correct"], scores["count"], strict=True)
+    known = [(correct, count) for correct, count in pairs if correct is not None and count]
+    if report == "mean":
+        return math.fsum(correct / count for correct, count in known) / len(known)
+    return sum(correct for correct, _ in known) / sum(count for _, count in known)
 
 
 def _check(option: str, value: str, valid: Sequence[str]) -> None:

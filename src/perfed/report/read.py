@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,9 @@ from perfed.errors import RunError
 from perfed.evaluate.summary import Moment, choose, rates, summarise
 from perfed.report.names import position, title
 
+USUAL = {"report": "weighted", "best": "round", "series": "test"}  # options of a summary unless said otherwise
+PLACES = ("out", "name")  # settings that say where a run is written
+
 
 @dataclass(frozen=True)
 class Run:
@@ -25,6 +28,7 @@ class Run:
     manifest: Mapping[str, Any]
     rounds: Mapping[int, list[dict[str, Any]]]
     clients: Mapping[int, dict[str, Any]]
+    known: dict[tuple[str, ...], dict[str, Any]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def method(self) -> str:
@@ -38,7 +42,10 @@ class Run:
 
     def summary(self, **options: str) -> dict[str, Any]:
         """Return the ``accuracy`` object; options as in ``perfed.evaluate.summary.summarise``."""
-        return summarise(self.rounds, **options)
+        key = tuple(options.get(name, usual) for name, usual in USUAL.items())
+        if key not in self.known:
+            self.known[key] = summarise(self.rounds, **options)
+        return self.known[key]
 
     def total(self, field: str) -> list[float]:
         """Return the sum of a field such as ``bytes_up`` or ``seconds`` over the rounds, for every seed."""
@@ -90,6 +97,11 @@ def gather(paths: Iterable[Path | str]) -> list[Run]:
     return sorted(unique.values(), key=lambda run: position(run.method))
 
 
+def options(runs: Sequence[Run]) -> dict[str, str]:
+    """Return the options of a summary that the first run's settings ask for."""
+    return {name: str(runs[0].settings.get(name) or usual) for name, usual in USUAL.items()}
+
+
 def labels(runs: Sequence[Run]) -> list[str]:
     """Return one distinct name per run: its method, and where that repeats, the settings in which the runs differ."""
     names = []
@@ -123,7 +135,7 @@ def differing(runs: Sequence[Run]) -> list[str]:
     """Return the settings that are not the same in all runs; where a run is written is no such setting."""
     values = [flat(run.settings) for run in runs]
     keys = dict.fromkeys(key for entry in values for key in entry)
-    return [key for key in keys if key != "out" and any(entry.get(key) != values[0].get(key) for entry in values)]
+    return [key for key in keys if key not in PLACES and any(entry.get(key) != values[0].get(key) for entry in values)]
 
 
 def _short(key: str) -> str:

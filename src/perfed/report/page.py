@@ -1,0 +1,117 @@
+"""One self-contained HTML page about runs: no network to open it, small enough to send."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perfed.errors import RunError
+from perfed.report.canvas import png, svg
+from perfed.report.names import title as named
+from perfed.report.read import Run, gather
+from perfed.report.read import options as asked
+from perfed.report.sections import Picture, Section, lead, sections
+from perfed.report.tables import Table, comparison, groups
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LIMIT = 2_400_000  # bytes of all figures; with its tables a page stays below three megabytes
+
+
+def write(
+    paths: Iterable[Path | str],
+    out: Path | str,
+    *,
+    title: str | None = None,
+    extra: Sequence[tuple[str, "str | Figure | Table"]] = (),
+    **options: str,
+) -> Path:
+    """Write the page of runs or comparisons to ``out`` (a file, or a folder for ``report.html``) and return its path.
+
+    ``extra`` adds sections: a title with HTML that the caller vouches for, a figure, or a table. ``options`` are those
+    of ``perfed.evaluate.summary.summarise`` (``report``, ``best``, ``series``) where they are not to be the run's own.
+    """
+    target = Path(out)
+    if target.is_dir() or not target.suffix:
+        target = target / "report.html"
+    text = render(gather(paths), title=title, extra=extra, **options)
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(target)
+    except OSError as error:
+        if unfinished.is_file():
+            unfinished.unlink()
+        raise RunError(f"cannot write the report to '{target}': {error.strerror or error}") from error
+    return target
+
+
+def render(
+    runs: Sequence[Run],
+    *,
+    title: str | None = None,
+    extra: Sequence[tuple[str, "str | Figure | Table"]] = (),
+    **options: str,
+) -> str:
+    """Return the page as text."""
+    from jinja2 import Environment, FileSystemLoader
+    from markupsafe import Markup
+
+    here = Path(__file__).parent
+    options = {**asked(runs), **options}
+    table = comparison(runs, **options)
+    content = [*sections(runs, table, **options), *(_added(number, *entry) for number, entry in enumerate(extra))]
+    # how to repeat it stays last
+    content.sort(key=lambda section: section.anchor == "repeat")
+    environment = Environment(loader=FileSystemLoader(here), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["groups"] = groups
+    css = Markup((here / "page.css").read_text(encoding="utf-8"))
+    return environment.get_template("page.html").render(
+        title=title or _title(runs), lead=lead(table), css=css, sections=_embedded(content)
+    )
+
+
+def _title(runs: Sequence[Run]) -> str:
+    data = runs[0].settings.get("data")
+    where = data.get("name") if isinstance(data, dict) else data
+    what = named(runs[0].method) if len(runs) == 1 else f"{len(runs)} methods"
+    return f"{what} on {where}" if where else what
+
+
+def _added(number: int, heading: str, item: "str | Figure | Table") -> Section:
+    from markupsafe import Markup
+
+    if isinstance(item, str):
+        part: tuple[str, Any] = ("html", Markup(item))
+    elif isinstance(item, Table):
+        part = ("results", item)
+    else:
+        part = ("figure", Picture(item, ""))
+    return Section(f"extra-{number}", heading, [part])
+
+
+def _embedded(content: Sequence[Section]) -> list[Section]:
+    """Turn figures into SVG, and the largest of them into PNG until the page is small enough."""
+    from markupsafe import Markup
+
+    found = [item.picture for section in content for kind, item in section.parts if kind == "figure"]
+    texts = {id(figure): svg(figure, f"f{number}") for number, figure in enumerate(found)}
+    for figure in sorted(found, key=lambda figure: -len(texts[id(figure)])):
+        if sum(map(len, texts.values())) <= LIMIT:
+            break
+        picture = f'<img alt="" src="{png(figure)}">'
+        texts[id(figure)] = min(texts[id(figure)], picture, key=len)
+    return [
+        section._replace(
+            parts=[
+                (
+                    kind,
+                    {"picture": Markup(texts[id(item.picture)]), "caption": item.caption} if kind == "figure" else item,
+                )
+                for kind, item in section.parts
+            ]
+        )
+        for section in content
+    ]

@@ -1,0 +1,259 @@
+"""What a page says about runs, section by section; how it looks is the template's business."""
+
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from perfed.report import figures, pictures
+from perfed.report.gains import same_clients
+from perfed.report.names import title
+from perfed.report.read import PLACES, Run, differing, flat, labels
+from perfed.report.significance import paired
+from perfed.report.tables import MISSING, Cell, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WIDTH = 10.2  # inches: figures fill the page's column
+ANCHORS = ("local", "fedavg")  # what every method is measured against
+MAIN = ("method", "model", "data", "partition", "split", "clients", "rounds", "seeds", "budget", "norm", "augment")
+LISTED = 200  # clients listed one by one
+
+
+class Section(NamedTuple):
+    """A heading and the parts below it: pairs of a kind that the template knows and what it shows."""
+
+    anchor: str
+    title: str
+    parts: list[tuple[str, Any]]
+
+
+class Picture(NamedTuple):
+    """A figure and what a reader must know to read it."""
+
+    picture: "Figure"
+    caption: str
+
+
+class Fold(NamedTuple):
+    """Rows that open on a click."""
+
+    summary: str
+    rows: list[list[str]]
+
+
+class Notes(NamedTuple):
+    """Remarks below a table, or warnings."""
+
+    lines: Sequence[str]
+    warn: bool = False
+
+
+def sections(runs: Sequence[Run], table: Table, **options: str) -> list[Section]:
+    """Return everything a page shows; sections without content are left out."""
+    found = [
+        _asked(runs),
+        _results(runs, table, options),
+        _curves(runs, options),
+        _gains(runs),
+        _clients(runs, table),
+        _split(runs[0]),
+        _cost(runs),
+        _repeat(runs),
+    ]
+    return [section for section in found if section.parts]
+
+
+def lead(table: Table) -> str:
+    """Return the page's first sentence: who is best, and what Local, FedAvg and guessing reach."""
+    table = table.pick("best.weighted", "last.weighted")
+    first = {row.name: _unbroken(row.cells[0]) for row in table.rows}
+    guess = f"guessing each client’s most frequent label reaches {first[title('majority')]}"
+    best, *others = sorted(table.rows[1:], key=lambda row: -(row.cells[0].value or 0.0))
+    if not others:
+        last = _unbroken(best.cells[1])
+        return f"{best.name} reaches {first[best.name]} in its best round, {last} in its last; {guess}."
+    rest = "".join(f"{row.name} {first[row.name]}, " for row in table.rows if row in others and row.method in ANCHORS)
+    return f"{best.name} scores highest of {len(others) + 1}: {first[best.name]} in its best round; {rest}{guess}."
+
+
+def _asked(runs: Sequence[Run]) -> Section:
+    apart = differing(runs)
+    shared = {key: value for key, value in flat(runs[0].settings).items() if key not in (*apart, *PLACES)}
+    main = [(key, _shown(value)) for key, value in shared.items() if key.split(".")[0] in MAIN and value is not None]
+    parts: list[tuple[str, Any]] = [("facts", main)]
+    columns = [key for key in apart if key != "method"]
+    if len(runs) > 1 and columns:
+        rows = [["Method", "Settings of its own"]]
+        for run, name in zip(runs, labels(runs), strict=True):
+            own = flat(run.settings)
+            chosen = [f"{key}={_shown(own[key])}" for key in columns if key in own]
+            rows.append([name, "  ".join(chosen) or MISSING])
+        parts.append(("grid", rows))
+    rest = [[key, _shown(value)] for key, value in shared.items() if key.split(".")[0] not in MAIN]
+    if rest:
+        parts.append(("details", Fold("All other settings", [["Setting", "Value"], *rest])))
+    return Section("asked", "What was run", parts)
+
+
+def _results(runs: Sequence[Run], table: Table, options: dict[str, str]) -> Section:
+    keys = [f"{moment}.{figure}" for moment in ("best", "last", "validation") for figure in ("weighted", "mean")]
+    parts: list[tuple[str, Any]] = [("results", table.pick(*keys, "cost"))]
+    seeds = max(len(run.rounds) for run in runs)
+    over = f" ± one deviation over {seeds} seeds" if seeds > 1 else " (one seed)"
+    text = (
+        f"Test accuracy in per cent{over}. “Weighted” counts every sample alike, “mean” every client. The best round"
+        " is chosen on test data, as papers do; the validated round on validation data. Best bold, second underlined."
+    )
+    parts.append(("soft", text))
+    if table.notes:
+        parts.append(("notes", Notes(table.notes, warn=True)))
+    pairs = paired(runs, **options)
+    if pairs:
+        rows = [["Against", "Seeds", "Difference (points)", "p, paired t", "p, Holm", "p, Wilcoxon"]]
+        for pair in pairs:
+            chances = [_chance(value) for value in (pair.student, pair.holm, pair.wilcoxon)]
+            rows.append([pair.other, str(pair.seeds), f"{100 * pair.difference:+.2f}", *chances])
+        text = f"Whether {pairs[0].leader} is ahead, seed by seed (best round, weighted)"
+        parts += [("heading", text), ("numbers", rows)]
+        parts.append(
+            ("soft", "Two-sided. Holm's correction is for the number of rows; the leader was picked by looking.")
+        )
+    return Section("results", "Results", parts)
+
+
+def _curves(runs: Sequence[Run], options: dict[str, str]) -> Section:
+    series = options.get("series", "test")
+    text = "Accuracy of the model every client would serve, after each round." if series == "test" else ""
+    if max(len(run.rounds) for run in runs) > 1:
+        text += " Bands: one deviation over seeds."
+    if len(runs) > figures.CROWD:
+        text += " The number in a panel is the accuracy of the last round."
+    if runs[0].done > 10:
+        text += " The axis begins where the lowest curve is after a tenth of the rounds."
+    return Section(
+        "curves", "Curves", [("figure", Picture(figures.curves(runs, series=series, width=WIDTH), text.strip()))]
+    )
+
+
+def _gains(runs: Sequence[Run]) -> Section:
+    parts: list[tuple[str, Any]] = []
+    bars = "A bar is a client" if same_clients(runs[0]) else "A bar is a client of one seed (below it: client/seed)"
+    for over in ANCHORS:
+        figure = figures.gains(runs, over, width=WIDTH)
+        if figure is not None:
+            text = (
+                f"{bars}: its accuracy in the last round less that with {title(over)}. Filled bars gain, hatched lose."
+            )
+            parts += [("heading", f"Over {title(over)}"), ("figure", Picture(figure, text))]
+    return Section("gains", "Who gains, who loses", parts)
+
+
+def _clients(runs: Sequence[Run], table: Table) -> Section:
+    text = "A mark is a client (of one seed) in the last round, the bar their mean."
+    parts: list[tuple[str, Any]] = [("figure", Picture(figures.spread(runs, width=WIDTH), text))]
+    keys = [f"{moment}.{figure}" for moment in ("best", "last", "validation") for figure in ("std", "cv")]
+    parts.append(("results", table.pick(*keys)))
+    parts.append(
+        ("soft", "Spread over clients in points: lower is fairer. cv is the deviation divided by weighted accuracy.")
+    )
+    seed = next(iter(runs[0].clients))
+    described = runs[0].clients[seed]
+    columns = [run.accuracies("last").get(seed) for run in runs]
+    rows = [["Client", "train", "test", *labels(runs)]]
+    clients = len(described["names"])
+    for number in range(clients)[:LISTED]:
+        sizes = [str(described[part][number]) if part in described else MISSING for part in ("train", "test")]
+        scores = [
+            _percent(column[number]) if column is not None and number < len(column) else MISSING for column in columns
+        ]
+        rows.append([described["names"][number], *sizes, *scores])
+    listed = f"the first {LISTED} of {clients}" if clients > LISTED else f"all {clients}"
+    parts.append(("clients", Fold(f"Last round of seed {seed}, {listed} clients one by one (%)", rows)))
+    return Section("clients", "Every client's accuracy", parts)
+
+
+def _split(run: Run) -> Section:
+    seed = next(iter(run.clients))
+    described = run.clients[seed]
+    rows = [["Samples", "clients", "smallest", "median", "largest", "all"]]
+    for part in ("train", "validation", "test"):
+        sizes = np.array(described.get(part, []))
+        if sizes.sum() > 0:
+            figures_ = (sizes.min(), np.median(sizes), sizes.max(), sizes.sum())
+            rows.append([part, str(int((sizes > 0).sum())), *(f"{value:.0f}" for value in figures_)])
+    chart = pictures.bubbles(described["labels"], described["names"], described["classes"], width=WIDTH)
+    text = f"Who holds which labels (train, validation and test together), seed {seed}."
+    return Section("split", "Data of the clients", [("figure", Picture(chart, text)), ("numbers", rows)])
+
+
+def _cost(runs: Sequence[Run]) -> Section:
+    chart = figures.costs(runs, width=WIDTH)
+    rows = [["Method", "up, per client and round", "down, per client and round"]]
+    for run, name in zip(runs, labels(runs), strict=True):
+        rows.append([name, _fields(run, "up"), _fields(run, "down")])
+    text = "Bytes of the messages as encoded, all clients and rounds together; means over seeds."
+    return Section("cost", "Bytes and seconds", [("figure", Picture(chart, text)), ("grid", rows)])
+
+
+def _fields(run: Run, way: str) -> str:
+    """What crosses the wire, field by field, on average over participants and rounds."""
+    lines = [line for part in run.rounds.values() for line in part if line.get("participants")]
+    names = dict.fromkeys(name for line in lines for name in line.get(way) or {})
+    messages = sum(len(line["participants"]) for line in lines)
+    sizes = {name: sum((line.get(way) or {}).get(name, 0) for line in lines) / messages for name in names}
+    return ", ".join(f"{name} {_size(value)}" for name, value in sizes.items() if value) or "nothing"
+
+
+def _repeat(runs: Sequence[Run]) -> Section:
+    commands = dict.fromkeys(command(run) for run in runs)
+    parts: list[tuple[str, Any]] = [("code", "\n".join(commands))]
+    first = flat({key: value for key, value in runs[0].manifest.items() if key != "command"})
+    shared = [
+        [key, _shown(value)]
+        for key, value in first.items()
+        if all(flat(run.manifest).get(key) == value for run in runs)
+    ]
+    if shared:
+        parts.append(("details", Fold("Versions, machine and hashes", [["What", "Value"], *shared])))
+    return Section("repeat", "How to repeat it", parts)
+
+
+def command(run: Run) -> str:
+    """Return the command that made a run: as recorded, or else rebuilt from its settings."""
+    recorded = run.manifest.get("command")
+    if recorded:
+        return recorded if isinstance(recorded, str) else shlex.join(map(str, recorded))
+    given = {key: value for key, value in flat(run.settings).items() if value is not None and key not in PLACES}
+    return shlex.join(["perfed", "run", *(f"{key}={_shown(value).replace(' ', '')}" for key, value in given.items())])
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return ", ".join(map(_shown, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _unbroken(cell: Cell) -> str:
+    return f"{cell.both} %".replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def _size(value: float) -> str:
+    for size, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.0f} B"
+
+
+def _chance(value: float) -> str:
+    return f"{value:.4f}" if value >= 0.0001 else "< 0.0001"
+
+
+def _percent(value: float) -> str:
+    return MISSING if np.isnan(value) else f"{100 * value:.1f}"
