@@ -14,6 +14,7 @@ from torch import Tensor
 
 from perfed.data import images
 from perfed.data.entry import Array, Entry, Options, chosen, two_parts
+from perfed.data.portion import order
 from perfed.data.samples import Samples, pixels
 from perfed.errors import DataError
 
@@ -92,7 +93,7 @@ def bright(x: Array) -> Tensor:
 
 
 def pacs(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
-    """Read ``jpeg offsets y domain label_names domain_names``."""
+    """Read ``jpeg offsets y domain label_names domain_names``; within a domain the order is fixed and mixed."""
     with Archive(paths[0]) as archive:
         names = archive.names("domain_names")
         wanted = chosen(entry, options)
@@ -108,7 +109,14 @@ def pacs(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
             names,
             name=entry.name,
         )
-    return only(whole, wanted)
+    return only(mixed(whole), wanted)
+
+
+def mixed(samples: Samples) -> Samples:
+    """Return every group's samples in a fixed random order."""
+    groups = torch.zeros(len(samples)) if samples.group is None else samples.group
+    members = [torch.nonzero(groups == value).flatten() for value in np.unique(groups.numpy()).tolist()]
+    return samples.take(torch.cat([positions[order(len(positions))] for positions in members]))
 
 
 def only(samples: Samples, wanted: tuple[str, ...]) -> Samples:

@@ -9,6 +9,7 @@ import torch
 
 from perfed.data import images
 from perfed.data.entry import Entry, Options, chosen, two_parts
+from perfed.data.portion import order
 from perfed.data.samples import Samples
 from perfed.errors import DataError
 
@@ -25,7 +26,7 @@ def found(folder: Path) -> list[Path]:
 
 
 def domains(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
-    """Read one folder per chosen domain, each with one folder of pictures per class."""
+    """Read one folder per chosen domain, each with one folder of pictures per class; the order is fixed and mixed."""
     names = chosen(entry, options)
     labels = entry.labels or tuple(sorted({f.name for path in paths for f in path.iterdir() if f.is_dir()}))
     position = {label: number for number, label in enumerate(labels)}
@@ -34,7 +35,7 @@ def domains(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
         within = [p for p in found(path) if p.parent.name in position]
         if not within:
             raise DataError(f"{path} has no pictures in folders named {', '.join(labels[:3])} …")
-        rows += [(p, position[p.parent.name], group) for p in within]
+        rows += [(within[i], position[within[i].parent.name], group) for i in order(len(within))]
     x, kept = images.files([r[0] for r in rows], size=options.size, skip_corrupt=options.skip_corrupt)
     rows = [rows[i] for i in kept]
     return Samples(

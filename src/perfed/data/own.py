@@ -14,7 +14,7 @@ from perfed.data import images
 from perfed.data.archives import Archive
 from perfed.data.entry import Array, Options, options_of
 from perfed.data.folders import found
-from perfed.data.portion import portion
+from perfed.data.portion import order, portion
 from perfed.data.samples import Samples
 from perfed.errors import DataError, InputError, suggest
 
@@ -35,7 +35,8 @@ def load(scheme: str, path: str, given: Mapping[str, Any]) -> Samples:
 
 def folder(path: Path, options: Options) -> Samples:
     """Read ``CLASS/picture``, ``CLIENT/CLASS/picture``, either with a level ``train`` and ``test`` above the class."""
-    pictures = found(path)
+    listed = found(path)
+    pictures = [listed[i] for i in order(len(listed))]
     if not pictures:
         raise DataError(f"{path} has no pictures (png, jpg, bmp, gif, ppm, tif, webp) in it or below")
     levels = [picture.relative_to(path).parts[:-1] for picture in pictures]
