@@ -38,7 +38,10 @@ class FedCAC(Method[Server, Params, Up, Masks]):
     closest: int = 1  # k, partners where collaboration is "closest"
     harmless: Literal["shared", "as_critical"] = "shared"  # the rest: averaged over all, or treated alike
     overlap: Literal["fraction", "jaccard"] = "fraction"  # how the agreement of two masks is counted
-    weighting: Literal["uniform", "samples"] = "uniform"
+    ties: Literal["all", "first"] = "all"  # where entries tie at the cut: all are critical, or as many as τ says
+    weighting: Literal["uniform", "samples"] = "uniform"  # of the averages: the paper's, or by training samples
+
+    reveals = "the mask of critical positions, by which the server finds clients alike"
 
     def __post_init__(self) -> None:
         if not 0 <= self.critical <= 1:
@@ -62,25 +65,24 @@ class FedCAC(Method[Server, Params, Up, Masks]):
 
     def local(self, task: Task, down: Params, mine: Masks, data: Shard) -> tuple[Up, Masks]:
         w = descend(task.loss, down, data.epochs(self.budget.epochs), self.budget)
-        critical = {
-            k: self._critical(w[k], old, keys.fold(data.key, "mask", k)) for k, old in trees.weights(down).items()
-        }
+        critical = {k: self._critical(w[k], old, keys.fold(data.key, "mask", k)) for k, old in trees.weights(down).items()}
         return Up(w, critical), critical
 
     def _critical(self, new: Tensor, old: Tensor, key: Tensor) -> Tensor:
         """Return which entries of a tensor are critical: Eqs. (5) and (6)."""
-        if self.choice == "random":
-            return self._top(keys.uniform(key, tuple(new.shape)) + 1)
-        s = ((new - old) * new).abs()
-        return ~self._top(s, 1 - self.critical) if self.choice == "reversed" else self._top(s)
-
-    def _top(self, s: Tensor, share: float | None = None) -> Tensor:
-        count = int((self.critical if share is None else share) * s.numel() + 1e-6)  # 0.29 · 100 is 29
+        count = int(self.critical * new.numel() + 1e-6)  # 0.29 · 100 is 29
+        sensitivity = ((new - old) * new).abs().flatten()
         if count == 0:
-            return torch.zeros_like(s, dtype=torch.bool)
-        cut = s.flatten().topk(count).values[-1]
-        least = torch.where(s > 1e-20, s, torch.inf).min()  # nothing to choose by: whatever moved, or all of it
-        return s >= torch.where(cut <= 1e-10, torch.where(least.isinf(), -torch.inf, least), cut)
+            return torch.zeros_like(new, dtype=torch.bool)
+        rank = {"sensitivity": sensitivity, "reversed": -sensitivity, "random": keys.bits(key, new.numel())}[self.choice]
+        if self.ties == "first":
+            first = rank.argsort(descending=True, stable=True)[:count]
+            return torch.zeros_like(rank, dtype=torch.bool).scatter(0, first, True).view(new.shape)
+        cut = rank.topk(count).values[-1]
+        if self.choice == "sensitivity":  # nothing to choose by: whatever moved at all, or everything
+            least = torch.where(rank > 1e-20, rank, torch.inf).min()
+            cut = torch.where(cut <= 1e-10, torch.where(least.isinf(), -torch.inf, least), cut)
+        return (rank >= cut).view(new.shape)
 
     def merge(self, server: Server, ups: Uploads[Up]) -> Server:
         answers, number = ups.trees, server.round + 1
@@ -94,22 +96,20 @@ class FedCAC(Method[Server, Params, Up, Masks]):
             models[client] = (
                 custom
                 if self.harmless == "as_critical"
-                else {
-                    k: torch.where(up.critical[k], custom[k], common[k]) if k in up.critical else custom[k]
-                    for k in common
-                }
+                else {k: torch.where(up.critical[k], custom[k], common[k]) if k in up.critical else custom[k] for k in common}
             )
         return Server(tuple(models), number)
 
     def teams(self, masks: list[Masks], number: int) -> Tensor:
         """Return who works with whom in round ``number``, row by row: Eqs. (7) and (8), with oneself."""
         agreement, same = self.overlaps(masks), torch.eye(len(masks), dtype=torch.bool)
-        others = agreement[~same]
-        if self.collaboration == "none" or (self.collaboration == "narrowing" and number > self.narrowing):
+        over = self.collaboration == "none" or (self.collaboration == "narrowing" and number > self.narrowing)
+        if over or len(masks) == 1:  # all others may have dropped out
             return same.double()
         if self.collaboration == "closest":
             ranked = agreement.masked_fill(same, -torch.inf).argsort(dim=1, descending=True, stable=True)
             return same.double().scatter(1, ranked[:, : min(self.closest, len(masks) - 1)], 1.0)
+        others = agreement[~same]
         bar = others.mean() + number / self.narrowing * (others.max() - others.mean())
         return ((agreement >= bar - 1e-9) | same).double()
 

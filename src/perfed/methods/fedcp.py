@@ -28,14 +28,10 @@ class FedCP(Method[Model, Model, Model, Params]):
     """Let a conditional policy network decide, sample by sample, which features are personal."""
 
     align: float = 5.0  # λ, pull of the trained features towards the received body's; 0 leaves it out ("w.o. GFM")
-    policy: Literal["softmax", "gumbel_train", "gumbel_always"] = (
-        "softmax"  # Eq. (4); with noise as in the official code
-    )
+    policy: Literal["softmax", "gumbel_train", "gumbel_always"] = "softmax"  # Eq. (4), or noisy as the official code
     context: Literal["both", "client", "sample", "none"] = "both"  # what the policy network sees ("w.o. cs", "w.o. ss")
-    blend: Literal["policy", "sum", "personal"] = (
-        "policy"  # both heads by policy, both in full ("w.o. CPN"), one ("w.o. CPN & GH")
-    )
-    layers: int = 1  # linear layers of the policy network
+    blend: Literal["policy", "sum", "personal"] = "policy"  # heads by policy, both ("w.o. CPN"), own ("w.o. CPN & GH")
+    layers: int = 1  # linear layers of the policy network, 1 to 4
     layer_norm: Literal["layer", "batch", "group"] = "layer"  # its normalisation
     activation: Literal["relu", "tanh", "sigmoid"] = "relu"  # its activation
     discrepancy: Literal["mmd", "paired"] = "mmd"  # between feature clouds, or sample by sample
@@ -46,11 +42,13 @@ class FedCP(Method[Model, Model, Model, Params]):
 
     def __post_init__(self) -> None:
         if self.align < 0:
-            raise MethodError(
-                f"FedCP needs align (λ) ≥ 0, got {self.align:g}; 5 for a CNN, 1 for ResNet-18 and fastText"
-            )
+            raise MethodError(f"FedCP needs align (λ) ≥ 0, got {self.align:g}; 5 for a CNN, 1 for ResNet-18 or fastText")
         if not 1 <= self.layers <= 4:
             raise MethodError(f"FedCP's policy network has 1 to 4 layers, got {self.layers}")
+
+    def check(self, task: Task, sizes: list[int], participants: int) -> None:
+        if not task.head.linears and self.blend == "policy":
+            raise MethodError("FedCP reads a client's direction off its head's linear layers, this head has none")
 
     def init(self, task: Task, clients: int) -> tuple[Model, Params]:
         body, head = task.split(task.params())
@@ -82,11 +80,9 @@ class FedCP(Method[Model, Model, Model, Params]):
 
     def personal(self, task: Task, policy: Params, vector: Tensor, z: Tensor, key: Tensor | None) -> Tensor:
         """Return s, the share of each feature that goes to the personal head."""
-        seen = {"both": z * vector, "sample": z, "client": vector.expand_as(z), "none": vector.expand_as(z)}[
-            self.context
-        ]
-        scores = task.part("policy", lambda: self._network(task.width))(policy, seen)
-        scores = scores.reshape(*scores.shape[:-1], 2, -1)
+        client = vector.expand_as(z)
+        seen = {"both": z * vector, "sample": z, "client": client, "none": client}[self.context]
+        scores = task.part("policy", lambda: self._network(task.width))(policy, seen).view(*z.shape[:-1], 2, -1)
         if key is not None and self.policy != "softmax":
             scores = scores + keys.gumbel(key, tuple(scores.shape))
         return torch.softmax(scores, dim=-2)[..., 0, :]
@@ -94,16 +90,17 @@ class FedCP(Method[Model, Model, Model, Params]):
     def _logits(self, task: Task, m: Model, head: Params, vector: Tensor, z: Tensor, key: Tensor | None) -> Tensor:
         if self.blend == "personal":
             return task.classify(m.head, z)
+        frozen = task.still if task.mode == "train" else task  # its statistics never move, and serve when it serves
         if self.blend == "sum":
-            return task.classify(m.head, z) + task.still.classify(head, z)
+            return task.classify(m.head, z) + frozen.classify(head, z)
         if key is None and self.policy == "gumbel_always":
             key = keys.key(task.seed, "serve").to(z.device)
         s = self.personal(task, m.policy, vector, z, key)
-        return task.classify(m.head, s * z) + task.still.classify(head, (1 - s) * z)
+        return task.classify(m.head, s * z) + frozen.classify(head, (1 - s) * z)
 
     def _vector(self, task: Task, head: Params) -> Tensor:
         """Return the client's direction: its head's weights multiplied out, summed over classes, of length one."""
-        if self.context == "none":
+        if self.context == "none" or self.blend != "policy":  # without a policy network nobody asks
             return keys.uniform(keys.key(task.seed, "context").to(task.device), (task.width,))
         product = head[task.head.linears[-1]]
         for name in reversed(task.head.linears[:-1]):
