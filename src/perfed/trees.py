@@ -165,3 +165,11 @@ def apart(tensors: Params) -> Params:
         seen.add(own.untyped_storage().data_ptr())
         out[name] = own
     return out
+
+
+def over(tree: T, top: Any) -> T:
+    """Return ``tree`` with the leaves of ``top`` laid over it, or added to it, dict by dict."""
+    if isinstance(tree, dict):
+        return {**tree, **top}  # type: ignore[return-value]
+    branches = [over(a, b) for a, b in zip(tree, top, strict=True)]  # type: ignore[call-overload]
+    return type(tree)(*branches) if hasattr(tree, "_fields") else tuple(branches)  # type: ignore[return-value]
