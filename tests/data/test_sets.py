@@ -6,6 +6,7 @@ import zipfile
 from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 
 import numpy as np
@@ -56,6 +57,15 @@ def test_every_set_can_be_fetched_or_says_how_to_get_it():
         assert entry.licence and entry.source, entry.name
         for remote in entry.remotes:
             assert len(remote.md5) in (0, 32) and remote.url.startswith("http"), remote
+
+
+def test_the_documentation_lists_every_set_with_its_sizes():
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
+    rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `") and line.count("|") == 9}
+    assert list(rows) == list(CATALOGUE)
+    for name, entry in CATALOGUE.items():
+        sizes = f"{entry.train:,} + {entry.test:,}" if entry.test else f"{entry.train:,}" if entry.train else "–"
+        assert f"| {entry.kind} | {sizes} | {entry.classes} |" in rows[name] and entry.licence in rows[name]
 
 
 def test_a_wrong_name_or_option_names_the_nearest():
@@ -165,9 +175,7 @@ def idx_files(folder):
 
 def test_a_fetched_set_can_be_loaded(site, monkeypatch, tmp_path):
     folder, address = site
-    remotes = [
-        Remote(url=address + file.name, md5=hashlib.md5(file.read_bytes()).hexdigest()) for file in idx_files(folder)
-    ]
+    remotes = [Remote(url=address + file.name, md5=hashlib.md5(file.read_bytes()).hexdigest()) for file in idx_files(folder)]
     monkeypatch.setitem(CATALOGUE, "mnist", replace(CATALOGUE["mnist"], remotes=tuple(remotes)))
     seen = []
     place = fetch("mnist", progress=lambda *step: seen.append(step))
