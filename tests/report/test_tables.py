@@ -10,7 +10,7 @@ from perfed.report.names import NAMES
 from perfed.report.read import gather
 from perfed.report.significance import holm, paired, probabilities
 from perfed.report.style import DOTS, LOOKS, looks
-from perfed.report.tables import comparison, csv, latex, markdown, plain, records
+from perfed.report.tables import comparison, csv, latex, markdown, plain, records, short
 
 
 @pytest.fixture
@@ -95,6 +95,12 @@ def test_records_keep_fractions_and_bytes(runs):
     assert record["method"] == "fedcp"
     assert record["best.weighted"] == {"mean": 0.85, "std": 0.0}
     assert record["cost.bytes_up"]["mean"] == 4096
+
+
+def test_a_terminal_gets_the_columns_that_fit(runs):
+    heads, rows = short(comparison(runs))
+    assert heads[1] == "best, weighted" and "up KiB" in heads
+    assert rows[2][:2] == ["FedCP", "85.00 ± 0.00"]
 
 
 def test_columns_are_picked_by_group_or_key(runs):

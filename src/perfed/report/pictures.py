@@ -31,7 +31,7 @@ def bubbles(
         if clients > CLIENTS or kinds > CLASSES:
             page, axis = _shades(table, width)
         else:
-            page, axis = sheet(width, 1.0 + 0.23 * kinds)
+            page, axis = sheet(width, 1.0 + 0.23 * kinds + 0.045 * _slanted(names) * max(map(len, names)))
             _bubbles(axis, table, min((width - 1.2) / clients, 0.23))
         _ticks(axis, names, classes)
     return page
@@ -99,12 +99,17 @@ def _ticks(axis: Any, names: Sequence[str], classes: Sequence[str]) -> None:
         axis.set_xticks(range(clients), short)
         axis.set_xlabel(kind)
     else:
-        slanted = sum(map(len, names)) > 90
+        slanted = _slanted(names)
         axis.set_xticks(range(clients), names, rotation=40 if slanted else 0, ha="right" if slanted else "center")
     if kinds <= CLASSES:
         axis.set_yticks(range(kinds), [name if len(name) < 22 else f"{name[:20]}…" for name in classes])
         axis.set_ylim(kinds - 0.3, -0.7)
     axis.set_ylabel("class" if max(map(len, classes)) < 12 else "")
+
+
+def _slanted(names: Sequence[str]) -> bool:
+    """Whether names are too long to stand side by side."""
+    return not shorten(names)[0] and sum(map(len, names)) > 90
 
 
 def _pixels(row: ArrayLike) -> NDArray[Any]:
