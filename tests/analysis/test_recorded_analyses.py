@@ -45,6 +45,8 @@ LINES = [
 def test_the_best_round_is_the_first_with_the_highest_weighted_accuracy():
     assert best(LINES)["round"] == 1
     assert best([*LINES, line(3, [0, 30])])["round"] == 1
+    assert best([line(0, [10, 30]), *LINES[1:]])["round"] == 1  # the initial model is no result
+    assert best(LINES[:1])["round"] == 0
 
 
 def test_fairness_is_the_population_spread_in_the_best_round():
@@ -198,9 +200,9 @@ def test_a_diverged_loss_is_none_and_never_settled():
 
 
 def test_a_run_without_after_scores_says_what_to_record():
-    with pytest.raises(RunError, match="no round of this run has 'after' scores"):
+    with pytest.raises(RunError, match="after=true"):
         convergence(LINES)
-    with pytest.raises(RunError, match="'validation' scores recorded"):
+    with pytest.raises(RunError, match="no 'validation' scores; run it again with validation"):
         scored(LINES, "validation")
 
 

@@ -140,9 +140,7 @@ def judge(
     values = tuple(measure(truth, guess, counting, data_range) for truth, guess in pairs)
     mean = sum(values) / len(values)
     if checked.passed:
-        conclusion = (
-            f"the attack recovers an undefended sample at {checked.psnr:.1f} dB and this upload at {mean:.1f} dB"
-        )
+        conclusion = f"the attack recovers an undefended sample at {checked.psnr:.1f} dB and this upload at {mean:.1f} dB"
     else:
         conclusion = (
             f"the attack, not the method, is weak: it recovers even an undefended sample at only {checked.psnr:.1f} dB "

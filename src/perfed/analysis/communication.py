@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from perfed.analysis.series import Line, average, scored, weighted
+from perfed.analysis.series import average, scored, weighted
 from perfed.errors import InputError, suggest
+from perfed.evaluate.summary import Line
 
 MIB = 2**20
 RULES = {"mean": average, "weighted": weighted}

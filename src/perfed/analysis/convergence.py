@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfed.analysis.series import Floats, Line, accuracies, counts, losses, scored
+from perfed.analysis.series import column, scored
 from perfed.errors import InputError, RunError
+from perfed.evaluate.summary import Array, Line, rates
 
 
 @dataclass(frozen=True)
@@ -45,23 +46,23 @@ def convergence(lines: Sequence[Line]) -> Convergence:
         if number - 1 not in tested:
             continue
         before, after = tested[number - 1], trained[number]
-        weight = np.where(np.isnan(counts(after, "after")), 0.0, counts(after, "after"))
+        weight = np.nan_to_num(column(after, "after", "count"))
         rows.append(
             (
                 number,
-                _mean(accuracies(before), weight),
-                _mean(accuracies(after, "after"), weight),
-                _finite(_mean(losses(before), weight)),
-                _finite(_mean(losses(after, "after"), weight)),
+                _mean(rates(before["test"]), weight),
+                _mean(rates(after["after"]), weight),
+                _finite(_mean(column(before, "test", "loss"), weight)),
+                _finite(_mean(column(after, "after", "loss"), weight)),
             )
         )
     if not rows:
-        raise RunError("no round has 'after' scores and a tested round right before it; test every round")
+        raise RunError("no round has 'after' scores and a tested round right before it; run it again with every=1")
     rounds, accuracy_before, accuracy_after, loss_before, loss_after = zip(*rows, strict=True)
     return Convergence(rounds, accuracy_before, accuracy_after, loss_before, loss_after)
 
 
-def _mean(values: Floats, weight: Floats) -> float:
+def _mean(values: Array, weight: Array) -> float:
     present = weight > 0
     return float(np.average(values[present], weights=weight[present]))
 

@@ -24,10 +24,7 @@ class Distribution:
         """Return (client, class, area) for every non-empty cell; the largest bubble has area 1."""
         largest = max(max(row) for row in self.counts)
         return tuple(
-            (client, label, count / largest)
-            for client, row in enumerate(self.counts)
-            for label, count in enumerate(row)
-            if count
+            (client, label, count / largest) for client, row in enumerate(self.counts) for label, count in enumerate(row) if count
         )
 
 

@@ -6,8 +6,9 @@ from math import ceil
 
 import numpy as np
 
-from perfed.analysis.series import Line, accuracies, average, best, weighted
+from perfed.analysis.series import average, best, weighted
 from perfed.errors import InputError
+from perfed.evaluate.summary import Line, rates
 
 EVEN = 1e-9  # accuracies closer than this count as equal
 
@@ -41,7 +42,7 @@ class Gains:
 def fairness(lines: Sequence[Line], part: str = "test") -> Fairness:
     """Measure the spread over clients in the best round."""
     line = best(lines, part)
-    scores = accuracies(line, part)
+    scores = rates(line[part])
     scores = np.sort(scores[~np.isnan(scores)])
     overall, std = weighted(line, part), float(scores.std())
     return Fairness(
@@ -59,9 +60,7 @@ def fairness(lines: Sequence[Line], part: str = "test") -> Fairness:
 def gains(ours: Sequence[float], reference: Sequence[float]) -> Gains:
     """Compare each client's accuracy with what it has under a reference such as Local or FedAvg."""
     if len(ours) != len(reference):
-        raise InputError(
-            f"gains compare the same clients, got {len(ours)} and {len(reference)}; use one split for both"
-        )
+        raise InputError(f"gains compare the same clients, got {len(ours)} and {len(reference)}; use one split for both")
     difference = np.asarray(ours, dtype=np.float64) - np.asarray(reference, dtype=np.float64)
     return Gains(
         gains=tuple(difference.tolist()),

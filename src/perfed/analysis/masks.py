@@ -84,10 +84,7 @@ def collaborators(shared: Tensor, number: int, narrowing: int) -> tuple[tuple[in
 
 def collaborators_per_round(shared: Mapping[int, Tensor], narrowing: int) -> dict[int, tuple[int, ...]]:
     """Count each client's collaborators in every recorded round."""
-    return {
-        number: tuple(len(team) for team in collaborators(shared[number], number, narrowing))
-        for number in sorted(shared)
-    }
+    return {number: tuple(len(team) for team in collaborators(shared[number], number, narrowing)) for number in sorted(shared)}
 
 
 def angle(first: Leaves, second: Leaves) -> float:

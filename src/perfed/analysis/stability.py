@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfed.analysis.series import Line, scored, weighted
+from perfed.analysis.series import scored, weighted
 from perfed.errors import InputError, RunError
+from perfed.evaluate.summary import Line
 
 
 @dataclass(frozen=True)

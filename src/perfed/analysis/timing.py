@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from perfed.analysis.series import Line
 from perfed.errors import RunError
+from perfed.evaluate.summary import Line
 
 
 @dataclass(frozen=True)
