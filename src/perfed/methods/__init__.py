@@ -7,15 +7,35 @@ from ..errors import suggest
 from ..method import Method
 
 CATALOGUE: dict[str, str] = {  # name → class, in the module of that name
+    "apfl": "APFL",
+    "apple": "Apple",
     "ditto": "Ditto",
+    "dualfed": "DualFed",
+    "fedala": "FedALA",
+    "fedamp": "FedAMP",
     "fedavg": "FedAvg",
+    "fedavgft": "FedAvgFT",
+    "fedbabu": "FedBABU",
     "fedbn": "FedBN",
     "fedcac": "FedCAC",
     "fedcp": "FedCP",
+    "fedetf": "FedETF",
+    "fedfomo": "FedFomo",
     "fedper": "FedPer",
+    "fedphp": "FedPHP",
+    "fedpick": "FedPick",
+    "fedproto": "FedProto",
     "fedprox": "FedProx",
     "fedrep": "FedRep",
+    "fedrod": "FedRoD",
+    "gpfl": "GPFL",
+    "lgfedavg": "LGFedAvg",
     "local": "Local",
+    "moon": "Moon",
+    "perfedavg": "PerFedAvg",
+    "pfedme": "PFedMe",
+    "scaffold": "Scaffold",
+    "spherefed": "SphereFed",
 }
 
 

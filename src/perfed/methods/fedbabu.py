@@ -1,0 +1,54 @@
+"""FedBABU (Oh et al., ICLR 2022): share a body trained against one random head, and tune both only to serve."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from ..local import Batch, Shard, descend
+from ..method import Method, positive
+from ..server import average, broadcast
+from ..task import Norm, Task, cross_entropy
+from ..trees import Params
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedBABU(Method[Params, Params, Params, Params]):
+    """Keep the head everyone started with while the body is learned together; fine-tune before serving."""
+
+    tune_epochs: int = 10  # passes of fine-tuning before a client is tested
+    tune: Literal["all", "head", "body"] = "all"  # what fine-tuning moves
+    norm: Norm = "all"
+
+    send = broadcast
+    merge = average
+
+    def __post_init__(self) -> None:
+        positive("FedBABU", "tune_epochs", self.tune_epochs, "it would be tested with the random head it started from")
+
+    def init(self, task: Task, clients: int) -> tuple[Params, Params]:
+        return task.split(task.params())  # one head for all, drawn once: it is never trained nor sent
+
+    def local(self, task: Task, down: Params, mine: Params, data: Shard) -> tuple[Params, Params]:
+        return self._body(task, down, mine, data, self.budget.epochs, "body"), mine
+
+    def _body(self, task: Task, start: Params, head: Params, data: Shard, epochs: int, stream: str) -> Params:
+        def move(body: Params, batch: Batch) -> Tensor:
+            return cross_entropy(task.still.classify(head, task.features(body, batch.x)), batch)
+
+        return descend(move, start, data.epochs(epochs, stream), self.budget)
+
+    def adapt(self, task: Task, down: Params, mine: Params, data: Shard) -> tuple[Params, Params]:
+        if self.tune == "body":
+            return self._body(task, down, mine, data, self.tune_epochs, "tune"), mine
+
+        def fit(head: Params, batch: Batch) -> Tensor:
+            return cross_entropy(task.classify(head, task.served.features(down, batch.x)), batch)
+
+        visits = data.epochs(self.tune_epochs, "tune")
+        if self.tune == "head":
+            return down, descend(fit, mine, visits, self.budget)
+        return task.split(descend(task.loss, down | mine, visits, self.budget))
+
+    def predict(self, task: Task, down: Params, mine: Params, x: Tensor) -> Tensor:
+        return task.logits(down | mine, x)

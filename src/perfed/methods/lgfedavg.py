@@ -1,0 +1,91 @@
+"""LG-FedAvg (Liang et al., 2020): bodies of one's own under a shared head, after a start from FedAvg."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .. import trees
+from ..errors import MethodError
+from ..local import Shard, descend
+from ..method import Method
+from ..server import Uploads, mean
+from ..task import Task
+from ..trees import Params
+
+
+class Server(NamedTuple):
+    body: Params  # averaged during the warm-up, then the checkpoint that later clients begin with
+    head: Params
+    begun: Tensor  # which clients have trained a body of their own
+    round: Tensor
+
+
+class Down(NamedTuple):
+    head: Params
+    common: Params  # the body during the warm-up
+    checkpoint: Params  # the body to begin with, until everyone has begun
+
+
+class Up(NamedTuple):
+    head: Params
+    common: Params  # empty after the warm-up
+
+
+class Mine(NamedTuple):
+    body: Params
+    begun: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class LGFedAvg(Method[Server, Down, Up, Mine]):
+    """Train everything together for a while; then keep the body and average only the head."""
+
+    warmup: int = 20  # rounds of full FedAvg before bodies become personal
+    rounds: int = 300  # T, rounds of the whole run
+    weighting: Literal["uniform", "samples"] = "uniform"  # of the averages: the original's, or by training samples
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.warmup < self.rounds:
+            raise MethodError(f"LG-FedAvg needs warmup in [0, rounds), got {self.warmup} of {self.rounds} rounds: "
+                              "it would be FedAvg all the way; set method.warmup lower")
+
+    def init(self, task: Task, clients: int) -> tuple[Server, Mine]:
+        body, head = task.split(task.params())
+        begun = torch.zeros(clients, dtype=torch.bool)
+        return Server(body, head, begun, torch.zeros((), dtype=torch.int64)), Mine(trees.clone(body), begun.any())
+
+    def send(self, server: Server, client: int) -> Down:
+        if int(server.round) < self.warmup:
+            return Down(server.head, server.body, {})
+        return Down(server.head, {}, {} if bool(server.begun.all()) else server.body)
+
+    def local(self, task: Task, down: Down, mine: Mine, data: Shard) -> tuple[Up, Mine]:
+        start = self._body(down, mine) | down.head
+        body, head = task.split(descend(task.loss, start, data.epochs(self.budget.epochs), self.budget))
+        if down.common:
+            return Up(head, body), mine
+        return Up(head, {}), Mine(body, torch.ones_like(mine.begun))
+
+    def _body(self, down: Down, mine: Mine) -> Params:
+        """Return the common body during the warm-up, one's own afterwards, the checkpoint in between."""
+        if down.common:
+            return down.common
+        if not down.checkpoint:
+            return mine.body
+        return trees.map(lambda own, first: torch.where(mine.begun, own, first), mine.body, down.checkpoint)
+
+    def merge(self, server: Server, ups: Uploads[Up]) -> Server:
+        new = mean(ups, ups.sizes if self.weighting == "samples" else torch.ones(len(ups)))
+        if new.common:
+            return server._replace(body=new.common, head=new.head, round=server.round + 1)
+        begun = server.begun.scatter(0, torch.tensor(ups.ids), True)
+        body = {} if bool(begun.all()) else server.body  # nobody needs the checkpoint any more
+        return Server(body, new.head, begun, server.round + 1)
+
+    def predict(self, task: Task, down: Down, mine: Mine, x: Tensor) -> Tensor:
+        return task.logits(self._body(down, mine) | down.head, x)
+
+    def after(self, down: Down, up: Up) -> Down:
+        return Down(up.head, up.common, {})
