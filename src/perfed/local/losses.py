@@ -22,7 +22,7 @@ def _weights(tree: Tree) -> tuple[Tensor, ...]:
     return tuple(x for path, x in trees.named(tree) if not trees.is_state(path))
 
 
-def mmd(a: Tensor, b: Tensor, batch: Batch, widths: tuple[float, ...] = WIDTHS) -> Tensor:
+def mmd(a: Tensor, b: Tensor, batch: Batch, widths: tuple[float | Tensor, ...] = WIDTHS) -> Tensor:
     """Return the squared maximum mean discrepancy of two clouds: a V-statistic over all ordered pairs."""
     gap = (_kernels(a, a, widths) + _kernels(b, b, widths)) - 2 * _kernels(a, b, widths)
     if batch.mask is None:
@@ -31,9 +31,19 @@ def mmd(a: Tensor, b: Tensor, batch: Batch, widths: tuple[float, ...] = WIDTHS) 
     return (gap * pair).sum() / pair.sum().clamp(min=1)
 
 
-def _kernels(a: Tensor, b: Tensor, widths: tuple[float, ...]) -> Tensor:
+def _kernels(a: Tensor, b: Tensor, widths: tuple[float | Tensor, ...]) -> Tensor:
     square = (a[:, None] - b[None, :]).square().sum(-1)
     return torch.stack([torch.exp(-square / (2 * w)) for w in widths]).sum(0)
+
+
+def mmd_scaled(a: Tensor, b: Tensor, batch: Batch, kernels: int = 5) -> Tensor:
+    """Return the discrepancy of two clouds under kernels as wide as their points are apart, halved and doubled."""
+    both = torch.cat([a, b]).detach()
+    real = torch.ones_like(both[:, 0]) if batch.mask is None else batch.mask.repeat(2)
+    square = (both[:, None] - both[None, :]).square().sum(-1) * real[:, None] * real[None, :]
+    count = real.sum()
+    spread = square.sum() / (count * (count - 1)).clamp(min=1) + 1e-8
+    return mmd(a, b, batch, tuple(spread * 2.0 ** (i - kernels // 2) / 2 for i in range(kernels)))
 
 
 def balanced(logits: Tensor, counts: Tensor, batch: Batch) -> Tensor:

@@ -1,0 +1,71 @@
+"""FedAMP (Huang et al., AAAI 2021): every client is pulled towards a mixture of the models that resemble its own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from .. import trees
+from ..local import Batch, Shard, descend
+from ..local.losses import proximal
+from ..method import Method, positive
+from ..server import Uploads, combine
+from ..task import Task
+from ..trees import Params
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedAMP(Method[tuple[Params, ...], Params, Params, Params]):
+    """Let similar clients draw each other closer, by attention on the distance of their models."""
+
+    spring: float = 1.0  # λ, pull towards the mixture, divided by α
+    attention: float = 1000.0  # α, scale of the attention that others get
+    width: float = 0.1  # σ, squared distance at which attention has dropped to 1/e
+    start: Literal["own", "cloud"] = "own"  # where local training begins: the client's model, or the mixture sent to it
+
+    def __post_init__(self) -> None:
+        positive("FedAMP", "spring (λ)", self.spring, "without it FedAMP is Local")
+        positive("FedAMP", "attention (α)", self.attention, "nobody would listen to anybody")
+        positive("FedAMP", "width (σ)", self.width, "0.1 is the usual value; tune it per task")
+
+    def init(self, task: Task, clients: int) -> tuple[tuple[Params, ...], Params]:
+        return (task.params(),) * clients, task.params()
+
+    def send(self, server: tuple[Params, ...], client: int) -> Params:
+        return server[client]
+
+    def local(self, task: Task, down: Params, mine: Params, data: Shard) -> tuple[Params, Params]:
+        def held(w: Params, batch: Batch) -> Tensor:
+            return task.loss(w, batch) + self.spring / self.attention * proximal(w, down)
+
+        w = descend(held, mine if self.start == "own" else down, data.epochs(self.budget.epochs), self.budget)
+        return w, w
+
+    def merge(self, server: tuple[Params, ...], ups: Uploads[Params]) -> tuple[Params, ...]:
+        answers, clouds = ups.trees, list(server)
+        for client, row in zip(ups.ids, self.shares(square_distances(answers)), strict=True):
+            clouds[client] = combine(row.tolist(), answers)
+        return tuple(clouds)
+
+    def shares(self, square: Tensor) -> Tensor:
+        """Return how the models are mixed, row by row; others' shares are scaled back where they exceed one."""
+        xi = self.attention * torch.exp(-square / self.width) / self.width
+        xi = xi.masked_fill(torch.eye(len(xi), dtype=torch.bool), 0.0)
+        xi = xi / xi.sum(1, keepdim=True).clamp(min=1)
+        return xi + torch.diag((1 - xi.sum(1)).clamp(min=0))
+
+    def predict(self, task: Task, down: Params, mine: Params, x: Tensor) -> Tensor:
+        return task.logits(mine, x)
+
+
+def square_distances(models: Sequence[Params]) -> Tensor:
+    """Return the squared distances of all pairs of models in double precision, running state left out."""
+    dots = torch.zeros(len(models), len(models), dtype=torch.float64)
+    for name in trees.weights(models[0]):
+        for piece in zip(*(torch.split(m[name].flatten(), 1 << 16) for m in models), strict=True):
+            rows = torch.stack(piece).double()
+            dots += (rows @ rows.T).cpu()
+    own = dots.diagonal()
+    return (own[:, None] + own[None, :] - 2 * dots).clamp(min=0)

@@ -1,0 +1,129 @@
+"""FedFomo (Zhang et al., ICLR 2021): clients try each other's models and take from those that help them."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .. import keys, trees
+from ..errors import MethodError
+from ..local import Shard, descend
+from ..method import Method, positive
+from ..server import Uploads
+from ..task import Task
+from ..trees import Params
+
+
+class Server(NamedTuple):
+    models: tuple[Params, ...]  # what each client answered last
+    fresh: Tensor  # N, whether that was in the last round: only then it is on offer
+    affinity: Tensor  # P, N×N, how much each client has gained from each other one
+    tickets: Tensor  # N, random numbers drawn by the clients: they break ties and decide on exploration
+    chosen: Tensor  # N×M, whose models each client is sent next; −1 for an empty place
+    round: Tensor
+
+
+class Down(NamedTuple):
+    models: tuple[Params, ...]
+    sent: Tensor  # M, 0 for an empty place
+
+
+class Up(NamedTuple):
+    params: Params
+    gains: Tensor  # M, what each model would have brought, before clipping
+    ticket: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedFomo(Method[Server, Down, Up, Params]):
+    """Move towards the models that lower the loss on held-out samples, in proportion to gain per distance."""
+
+    models: int = 5  # M, models sent to each client
+    held_out: float = 0.2  # share of the training samples that judge models and are never trained on
+    explore: float = 0.3  # ε, chance that a client is sent models at random instead of those that helped it most
+    cooling: float = 0.05  # how much ε drops each round
+
+    def __post_init__(self) -> None:
+        positive("FedFomo", "models (M)", self.models, "without models from others it is Local; 5 is usual")
+        if not 0 < self.held_out < 1:
+            raise MethodError(f"FedFomo needs held_out in (0, 1), got {self.held_out:g}; 0.2 is usual")
+        if not 0 <= self.explore <= 1 or self.cooling < 0:
+            raise MethodError(
+                f"FedFomo needs explore (ε) in [0, 1] and cooling ≥ 0, got {self.explore:g}, {self.cooling:g}"
+            )
+
+    def check(self, task: Task, sizes: list[int], participants: int) -> None:
+        if task.has_norm and min(sizes) < 3:
+            raise MethodError(
+                "FedFomo holds samples out and BatchNorm trains on two at least: every client needs 3, "
+                f"client {sizes.index(min(sizes))} has {min(sizes)}"
+            )
+
+    def init(self, task: Task, clients: int) -> tuple[Server, Params]:
+        start, places = task.params(), min(self.models, clients - 1)
+        nobody, none = torch.zeros(clients, dtype=torch.bool), torch.full((clients, places), -1)
+        tickets, number = torch.zeros(clients, dtype=torch.int64), torch.zeros((), dtype=torch.int64)
+        return Server((start,) * clients, nobody, torch.eye(clients).double(), tickets, none, number), task.params()
+
+    def send(self, server: Server, client: int) -> Down:
+        ids = server.chosen[client].tolist()
+        sent = (server.chosen[client] >= 0).float()
+        return Down(tuple(server.models[i if i >= 0 else client] for i in ids), sent)
+
+    def local(self, task: Task, down: Down, mine: Params, data: Shard) -> tuple[Up, Params]:
+        rest, aside = data.hold_out(self.held_out)
+        gains = self._gains(task, down, mine, aside)
+        useful = gains.clamp(min=0)
+        share = useful / torch.where(useful.sum() > 0, useful.sum(), 1.0)  # nobody helps: stay where you are
+        start = dict(mine)
+        for i, other in enumerate(down.models):
+            start |= {k: start[k] + share[i] * (other[k] - mine[k]) for k in trees.weights(mine)}
+        w = descend(task.loss, start, rest.epochs(self.budget.epochs), self.budget)
+        return Up(w, gains, keys.fold(data.key, "ticket")), w
+
+    def _gains(self, task: Task, down: Down, mine: Params, aside: Shard) -> Tensor:
+        """Return, per model, how much lower its loss is than one's own, over its distance: Eq. (4)."""
+        own, gains = _loss(task, mine, aside), [down.sent[:0]]
+        for other in down.models:
+            far = trees.square_distance(trees.weights(other), trees.weights(mine)).sqrt()
+            gains.append(((own - _loss(task, other, aside)) / (far + 1e-5))[None])
+        return torch.cat(gains) * down.sent
+
+    def merge(self, server: Server, ups: Uploads[Up]) -> Server:
+        models, affinity, tickets = list(server.models), server.affinity.clone(), server.tickets.clone()
+        fresh, number = torch.zeros_like(server.fresh), server.round + 1
+        for i, up in zip(ups.ids, ups, strict=True):
+            sent = server.chosen[i] >= 0
+            affinity[i, server.chosen[i][sent]] += up.gains.cpu()[sent]
+            models[i], tickets[i], fresh[i] = up.params, up.ticket, True
+        chosen = self._choose(affinity, fresh, tickets, max(self.explore - self.cooling * int(number), 0.0))
+        return Server(tuple(models), fresh, affinity, tickets, chosen, number)
+
+    def _choose(self, affinity: Tensor, fresh: Tensor, tickets: Tensor, chance: float) -> Tensor:
+        """Return whose models each client is sent: those it has most affinity with or, by chance, any."""
+        luck = keys.fold(tickets[:, None], tickets[None, :]) & (2**63 - 1)
+        exploring = (keys.fold(tickets, "explore") >> 11 & (2**52 - 1)).double() * 2**-52 < chance
+        offered = fresh[None, :] & ~torch.eye(len(fresh), dtype=torch.bool)  # one's own model would gain nothing
+        score = torch.where(exploring[:, None], 0.0, affinity).masked_fill(~offered, -torch.inf)
+        shuffled = luck.argsort(1)
+        best = shuffled.gather(1, score.gather(1, shuffled).argsort(dim=1, descending=True, stable=True))
+        chosen = best[:, : min(self.models, len(fresh) - 1)]
+        return torch.where(offered.gather(1, chosen), chosen, -1)
+
+    def predict(self, task: Task, down: Down, mine: Params, x: Tensor) -> Tensor:
+        return task.logits(mine, x)
+
+    def after(self, down: Down, up: Up) -> Down:
+        return down
+
+
+def _loss(task: Task, params: Params, data: Shard) -> Tensor:
+    """Return the mean cross-entropy over a client's samples as they are served; zero if it has none."""
+    total = count = torch.zeros((), device=data.rows.device)
+    for batch in data.passes():
+        mask = torch.ones_like(batch.y) if batch.mask is None else batch.mask
+        losses = F.cross_entropy(task.served.logits(params, batch.x), batch.y, reduction="none")
+        total, count = total + (losses * mask).sum(), count + mask.sum()
+    return total / count.clamp(min=1)

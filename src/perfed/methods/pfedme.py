@@ -1,0 +1,69 @@
+"""pFedMe (T. Dinh et al., NeurIPS 2020): personal models on springs, and a common one that follows them."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from .. import trees
+from ..errors import MethodError
+from ..local import Batch, Shard, descend
+from ..local.losses import proximal
+from ..method import Method, positive
+from ..server import Uploads, broadcast, mean
+from ..task import Task
+from ..trees import Params
+
+
+@dataclass(frozen=True, kw_only=True)
+class PFedMe(Method[Params, Params, Params, Params]):
+    """Per batch, solve roughly for the personal model near w, then draw w towards it."""
+
+    spring: float = 15.0  # λ, pull of the personal model towards w
+    steps: int = 5  # K, steps of the personal model per batch
+    personal_lr: float = 0.01  # η_p, size of these steps
+    decay: float = 0.001  # weight decay of the personal model
+    stride: float = 1.0  # β, how far the server moves towards the average; above 1 it goes beyond
+
+    send = broadcast
+
+    def __post_init__(self) -> None:
+        positive("pFedMe", "spring (λ)", self.spring, "without it w never moves; the paper uses 15")
+        positive("pFedMe", "steps (K)", self.steps, "the personal model would never be trained")
+        positive("pFedMe", "personal_lr (η_p)", self.personal_lr, "the personal model would never be trained")
+        positive("pFedMe", "stride (β)", self.stride, "the server would never move")
+        if self.budget.lr * self.spring >= 1:
+            raise MethodError(
+                f"pFedMe needs budget.lr · spring (ηλ) < 1, got {self.budget.lr * self.spring:g}: "
+                "w would jump past the personal model"
+            )
+
+    def init(self, task: Task, clients: int) -> tuple[Params, Params]:
+        return task.params(), task.params()
+
+    def local(self, task: Task, down: Params, mine: Params, data: Shard) -> tuple[Params, Params]:
+        w = personal = down
+        for batch in data.epochs(self.budget.epochs):
+            personal = self._solve(task, personal, w, batch)
+            live = torch.ones(()).to(batch.y.device) if batch.mask is None else batch.mask.amax()
+            pull = self.budget.lr * self.spring * live  # a batch of pure padding pulls nothing
+            w = {k: v if trees.is_state(k) else torch.lerp(w[k], v, pull.to(v.dtype)) for k, v in personal.items()}
+        return w, personal
+
+    def _solve(self, task: Task, personal: Params, w: Params, batch: Batch) -> Params:
+        """Return the personal model after K steps on one batch, held near w."""
+
+        def held(theta: Params, batch: Batch) -> Tensor:
+            return task.loss(theta, batch) + self.spring * proximal(theta, w)
+
+        budget = replace(self.budget, lr=self.personal_lr, weight_decay=self.decay)
+        return descend(held, personal, [batch] * self.steps, budget)
+
+    def merge(self, server: Params, ups: Uploads[Params]) -> Params:
+        middle = mean(ups, ups.sizes)
+        if self.stride == 1:
+            return middle
+        return trees.state(middle) | trees.lerp(trees.weights(server), trees.weights(middle), self.stride)
+
+    def predict(self, task: Task, down: Params, mine: Params, x: Tensor) -> Tensor:
+        return task.logits(mine, x)
