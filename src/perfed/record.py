@@ -136,7 +136,9 @@ def load_state(folder: Path, server: Tree, store: Store, template: Private) -> t
     restored = _rebuild(path, server, tensors, "server")
     clients = sorted({int(name.split("/")[0][7:]) for name in tensors if name.startswith("client-")})
     for client in clients:
-        store[client] = _rebuild(path, template, tensors, f"client-{client}")
+        prefix = f"client-{client}"  # BatchNorm of a part that never crosses is not among what was kept back
+        kept = {k: v for k, v in template.kept.items() if f"{prefix}/kept/{k}" in tensors}
+        store[client] = _rebuild(path, template._replace(kept=kept), tensors, prefix)
     return int(note["round"]), restored
 
 
@@ -146,7 +148,7 @@ def _rebuild(path: Path, like: Tree, tensors: dict[str, Tensor], prefix: str) ->
         found = tensors.get(f"{prefix}/{name}")
         if found is None or found.shape != own.shape or found.dtype != own.dtype:
             raise RunError(f"checkpoint '{path}' does not fit this experiment: {prefix}/{name}")
-        leaves.append(found.to(own.device))
+        leaves.append(found.to(own.device, copy=True))  # aligned: sums over unaligned memory round differently
     return trees.rebuild(like, leaves)
 
 
@@ -158,14 +160,15 @@ def hash_file(path: Path) -> str:
 
 def digest(server: Tree, store: Store) -> str:
     """Return a SHA-256 over the server's and every client's state in a canonical order."""
-    whole = hashlib.sha256(_digest(server))
-    own, first = set(store), _digest(store.first)
+    whole = hashlib.sha256(fingerprint(server))
+    own, first = set(store), fingerprint(store.first)
     for client in range(store.clients):
-        whole.update(_digest(store[client]) if client in own else first)
+        whole.update(fingerprint(store[client]) if client in own else first)
     return whole.hexdigest()
 
 
-def _digest(tree: Tree) -> bytes:
+def fingerprint(tree: Tree) -> bytes:
+    """Return a SHA-256 over names, types, shapes and contents of a tree."""
     found = hashlib.sha256()
     for path, leaf in sorted(trees.named(tree), key=lambda item: item[0]):
         leaf = leaf.detach().cpu().contiguous()

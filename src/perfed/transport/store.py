@@ -55,7 +55,7 @@ class Store:
     def _fetch(self, client: int) -> Private:
         shape, path = self._far[client]
         leaves = load_file(path, device=str(next(iter(trees.leaves(shape))).device))
-        return trees.rebuild(shape, [leaves[k] for k, _ in trees.named(shape)])
+        return trees.rebuild(shape, [leaves[k].clone() for k, _ in trees.named(shape)])  # aligned, as it was
 
 
 def _memory(private: Private) -> int:

@@ -66,4 +66,4 @@ def _unpacked(path: str, leaf: Tensor, own: Tensor) -> Tensor:
         return torch.from_numpy(bits.astype(bool)).reshape(own.shape).to(own.device)
     if leaf.shape != own.shape or leaf.dtype != own.dtype:
         raise WireError(f"{path} should be {tuple(own.shape)} {own.dtype}, not {tuple(leaf.shape)} {leaf.dtype}")
-    return leaf.to(own.device)
+    return leaf.to(own.device, copy=True)  # aligned: sums over unaligned memory round differently
