@@ -159,7 +159,7 @@ class Job:
                 count=s.rounds,
                 first=self.first,
             ):
-                self.lines.append(_line(done, perf_counter() - began, len(self.federation)))
+                self.lines.append(line_of(done, perf_counter() - began, len(self.federation)))
                 began, last = perf_counter(), done
                 if done.number and (time.monotonic() - saved >= s.checkpoint or done.number == s.rounds):
                     self._save(done)
@@ -177,7 +177,8 @@ class Job:
         save_state(self.folder, done.number, done.server, self.store)
 
 
-def _line(done: Round, seconds: float, clients: int) -> dict[str, Any]:
+def line_of(done: Round, seconds: float, clients: int) -> dict[str, Any]:
+    """Return a round as a line of the record."""
     line: dict[str, Any] = {
         "round": done.number,
         "participants": done.participants,
