@@ -1,0 +1,93 @@
+"""Silos in this process: the carrier hands every message to a silo's own code, through bytes and back."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from perfed.deploy.work import Config, Silo
+from perfed.transport.flower.exchange import Reply
+from perfed.transport.flower.messages import Answer, Ask, pack, unpack
+
+EXPERIMENT: dict[str, Any] = {
+    "method": "fedavg",
+    "data": "digits",
+    "partition": "dirichlet",
+    "model": {"name": "mlp", "hidden": 16},
+    "clients": 3,
+    "rounds": 2,
+    "budget": {"epochs": 1, "batch_size": 32, "lr": 0.05},
+}
+POLICY: dict[str, Any] = {
+    "methods": ["fedavg", "fedrep"],
+    "data": ["digits"],
+    "epochs": 2,
+    "rounds": 5,
+    "metrics": True,
+    "seeded_private": True,
+}
+
+
+def folders(place: Path, silos: int = 3, policy: dict[str, Any] | None = None, **experiment: Any) -> Path:
+    """Write a deployment without certificates; return its folder."""
+    (place / "server").mkdir(parents=True)
+    settings = EXPERIMENT | {"clients": silos} | experiment
+    (place / "server" / "experiment.yaml").write_text(yaml.safe_dump(settings))
+    terms = {"silos": silos, "deadline": 5, "poll": 0.01, "again": 0.01, "seeded_private": True}
+    (place / "server" / "server.yaml").write_text(yaml.safe_dump(terms))
+    name = settings["method"]["name"] if isinstance(settings["method"], dict) else settings["method"]
+    for i in range(silos):
+        folder = place / f"silo-{i}"
+        folder.mkdir()
+        (folder / "silo.yaml").write_text(
+            yaml.safe_dump({"client": i, "data": {"digits": {"name": "digits", "rows": "split"}}})
+        )
+        allowed = POLICY | {"methods": [name]} | (policy or {})
+        (folder / "policy.yaml").write_text(yaml.safe_dump(allowed))
+    return place
+
+
+def silo(place: Path, client: int) -> Silo:
+    return Silo(Config.load(place / f"silo-{client}" / "silo.yaml"))
+
+
+class Here:
+    """A carrier without a network; ``tamper`` changes what comes back, ``away`` says who is not there."""
+
+    def __init__(
+        self,
+        place: Path,
+        silos: int = 3,
+        tamper: Callable[[Ask, Answer], list[Answer | str]] | None = None,
+        away: Callable[[int], bool] = lambda client: False,
+    ) -> None:
+        self.place, self.silos, self.tamper, self.away = place, silos, tamper, away
+        self.asked: list[Ask] = []
+        self.waiting: dict[str, list[Answer | str]] = {}
+
+    def nodes(self) -> dict[int, int]:
+        return {i: 100 + i for i in range(self.silos) if not self.away(i)}
+
+    def push(self, asks: Sequence[tuple[int, Ask]], seconds: float) -> list[str | None]:
+        sent: list[str | None] = []
+        for node, ask in asks:
+            ask = unpack(Ask, *pack(ask))
+            self.asked.append(ask)
+            answer = silo(self.place, node - 100).answer(ask)
+            answer = unpack(Answer, *pack(answer))
+            name = f"message {len(self.asked)}"
+            self.waiting[name] = self.tamper(ask, answer) if self.tamper else [answer]
+            sent.append(name)
+        return sent
+
+    def pull(self, messages: Sequence[str]) -> list[Reply]:
+        found = []
+        for name in messages:
+            for answer in self.waiting.pop(name, []):
+                found.append(Reply(name, None, answer) if isinstance(answer, str) else Reply(name, answer))
+        return found
+
+
+__all__ = ["EXPERIMENT", "Here", "folders", "replace", "silo"]
