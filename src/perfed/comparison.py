@@ -98,9 +98,7 @@ def _folder(base: Settings) -> Path:
     folder, number = base.out / stem, 1
     while folder.exists():
         if base.name:
-            raise RunError(
-                f"'{folder}' already exists; `perfed resume {folder}` finishes it, another name starts a new one"
-            )
+            raise RunError(f"'{folder}' already exists; `perfed resume {folder}` finishes it, another name starts a new one")
         number += 1
         folder = base.out / f"{stem}-{number}"
     return folder

@@ -28,7 +28,7 @@ from .method import Method
 from .partition import Split
 from .partition import build as build_partition
 from .partition import split as make_split
-from .record import Lines, digest, get_json, load_state, put_json, put_yaml, save_state
+from .record import Lines, digest, get_json, keep_state, load_state, put_json, put_yaml, save_state
 from .rounds import Protocol, Round, rounds
 from .settings import Settings
 from .task import Task
@@ -72,9 +72,7 @@ def split_of(settings: Settings, samples: Samples, seed: int) -> Split:
     return make_split(samples, partition, clients, owner, settings.validation, settings.test)
 
 
-def federation_of(
-    settings: Settings, samples: Samples, split: Split, seed: int
-) -> tuple[Federation, Vocabulary | None]:
+def federation_of(settings: Settings, samples: Samples, split: Split, seed: int) -> tuple[Federation, Vocabulary | None]:
     """Return the clients' data ready for training, and the vocabulary of their training texts where there are any."""
     vocabulary = None
     if samples.texts is not None:
@@ -142,9 +140,7 @@ class Job:
     def train(self, transport: Transport, on_round: OnRound | None) -> Tree:
         """Run the rounds that are left; every line is on disk before the next round."""
         s, saved = self.settings, time.monotonic()
-        protocol = Protocol(
-            s.every, s.after, ("test", "validation") if any(map(len, self.federation.validation)) else ("test",)
-        )
+        protocol = Protocol(s.every, s.after, ("test", "validation") if any(map(len, self.federation.validation)) else ("test",))
         began = perf_counter()
         last: Round | None = None
         try:
@@ -164,6 +160,8 @@ class Job:
                 if done.number and (time.monotonic() - saved >= s.checkpoint or done.number == s.rounds):
                     self._save(done)
                     saved = time.monotonic()
+                if s.snapshots and done.number % s.snapshots == 0:
+                    keep_state(self.folder / "snapshots", done.number, done.server, self.store)
                 if on_round:
                     on_round(self.seed, done)
         except KeyboardInterrupt:
@@ -292,9 +290,7 @@ def create(settings: Settings, samples: Samples, splits: dict[int, Split], comma
                 number += 1
                 folder = settings.out / f"{stem}-{number}"
         elif folder.exists() and any(folder.iterdir()):
-            raise RunError(
-                f"'{folder}' already holds a run; `perfed resume {folder}` finishes it, another name starts a new one"
-            )
+            raise RunError(f"'{folder}' already holds a run; `perfed resume {folder}` finishes it, another name starts a new one")
         folder.mkdir(parents=True, exist_ok=True)
         for seed in splits:
             (folder / f"seed-{seed}").mkdir()
@@ -366,9 +362,7 @@ def train_seed(found: Run, seed: int, samples: Samples, split: Split, on_round: 
     job = Job(found.settings, seed, folder, samples, split)
     job.restore()
     note = folder / "transport.json"
-    name = (
-        get_json(note)["name"] if note.exists() else found.settings.transport
-    )  # never change arithmetic in the middle
+    name = get_json(note)["name"] if note.exists() else found.settings.transport  # never change arithmetic in the middle
     transport, why = choose(job.site, job.store, name, found.settings.workers)
     if not note.exists():
         put_json(note, {"name": transport.name, **why})

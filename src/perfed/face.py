@@ -12,7 +12,7 @@ from . import comparison, experiment
 from . import settings as setting
 from .data import Samples
 from .data import load as load_samples
-from .errors import InputError
+from .errors import InputError, RunError
 from .experiment import Run
 from .federation import Federation
 from .local import Budget
@@ -20,7 +20,7 @@ from .method import Method
 from .partition import Split
 from .partition import build as build_partition
 from .partition import split as make_split
-from .record import Lines, load_state
+from .record import Lines, load_state, read_state, snapshots
 from .rounds import Protocol, Round
 from .rounds import rounds as loop
 from .sampling import Sampling
@@ -69,8 +69,7 @@ class Trained:
         """Return each client's accuracy after the last round, by name."""
         scores = self.history[-1].scores[part]
         return {
-            n: s.correct / s.count if s.count else float("nan")
-            for n, s in zip(self.site.federation.names, scores, strict=True)
+            n: s.correct / s.count if s.count else float("nan") for n, s in zip(self.site.federation.names, scores, strict=True)
         }
 
     @property
@@ -162,22 +161,25 @@ def task_for(federation: Federation, model: str | nn.Module, seed: int, device: 
     return Task.of(net, tuple(federation.x.shape[1:]), federation.classes, seed=seed, device=device, example=example)
 
 
-def open(path: Path | str, seed: int | None = None) -> Trained:
-    """Return a run's folder as it stands after its last checkpoint, with every client's model."""
+def open(path: Path | str, seed: int | None = None, at: int | None = None) -> Trained:
+    """Return a run as it stands after its last checkpoint, or after round ``at`` where that snapshot was kept."""
     found = experiment.opened(path)
     number = found.settings.seeds[0] if seed is None else seed
     if number not in found.settings.seeds:
         raise InputError(f"'{path}' has seeds {', '.join(map(str, found.settings.seeds))}, not {number}")
-    return restore(found, number)
+    return restore(found, number, at)
 
 
-def restore(found: Run, seed: int) -> Trained:
+def restore(found: Run, seed: int, at: int | None = None) -> Trained:
     """Return one seed of a run with its states."""
     samples = experiment.samples_of(found.settings)
-    job = experiment.Job(
-        found.settings, seed, found.path / f"seed-{seed}", samples, experiment.splits_of(found, samples)[seed]
-    )
-    last, server = load_state(job.folder, job.server, job.store, job.template)
+    job = experiment.Job(found.settings, seed, found.path / f"seed-{seed}", samples, experiment.splits_of(found, samples)[seed])
+    if at is None:
+        last, server = load_state(job.folder, job.server, job.store, job.template)
+    elif at in (kept := snapshots(job.folder)):
+        last, server = at, read_state(kept[at], job.server, job.store, job.template)
+    else:
+        raise RunError(f"'{found.path}' kept no state after round {at}; run it with snapshots=N to keep every Nth")
     lines = Lines(job.folder / "rounds.jsonl").read(last)
     return Trained(job.site, server, job.store, [experiment.round_of(line, server) for line in lines])
 

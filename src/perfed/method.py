@@ -30,6 +30,7 @@ class Method(ABC, Generic[Server, Down, Up, Mine]):
     norm: Norm = "local_stats"
 
     stacks: ClassVar[str] = ""  # why clients of this method cannot be stacked along an axis, if they cannot
+    reveals: ClassVar[str] = ""  # what of the private state is uploaded as well, and why, if anything is
 
     def check(self, task: Task, sizes: list[int], participants: int) -> None:
         """Refuse, in one sentence, what the method cannot do on this task and these clients."""

@@ -105,21 +105,32 @@ class Lines:
 
 def save_state(folder: Path, number: int, server: Tree, store: Store) -> None:
     """Write the state after round ``number``: first the tensors under a new name, then the note that points to them."""
+    path = folder / f"checkpoint-{number}.safetensors"
+    _write_state(path, server, store)
+    put_json(folder / "checkpoint.json", {"round": number, "file": path.name, "sha256": hash_file(path)})
+    for old in folder.glob("checkpoint-*.safetensors*"):
+        if old != path:
+            old.unlink()
+
+
+def keep_state(folder: Path, number: int, server: Tree, store: Store) -> None:
+    """Keep the state after round ``number`` for analyses, beside those of other rounds."""
+    with writing(folder):
+        folder.mkdir(exist_ok=True)
+    _write_state(folder / f"round-{number}.safetensors", server, store)
+
+
+def _write_state(path: Path, server: Tree, store: Store) -> None:
     tensors = {f"server/{k}": v for k, v in trees.named(server)}
     for client in store:
         tensors |= {f"client-{client}/{k}": v for k, v in trees.named(store[client])}
-    path = folder / f"checkpoint-{number}.safetensors"
     with writing(path):
         half = path.with_name(path.name + ".half")
         save_file(trees.apart(tensors), half)
         with half.open("rb") as file:
             os.fsync(file.fileno())
         half.replace(path)
-        _sync_folder(folder)
-    put_json(folder / "checkpoint.json", {"round": number, "file": path.name, "sha256": hash_file(path)})
-    for old in folder.glob("checkpoint-*.safetensors*"):
-        if old != path:
-            old.unlink()
+        _sync_folder(path.parent)
 
 
 def load_state(folder: Path, server: Tree, store: Store, template: Private) -> tuple[int, Tree]:
@@ -128,18 +139,25 @@ def load_state(folder: Path, server: Tree, store: Store, template: Private) -> t
     path = folder / str(note.get("file"))
     if not path.is_file() or hash_file(path) != note.get("sha256"):
         raise RunError(f"checkpoint '{path}' is damaged or missing: its SHA-256 is not the recorded one")
+    return int(note["round"]), read_state(path, server, store, template)
+
+
+def snapshots(folder: Path) -> dict[int, Path]:
+    """Return the states that were kept for analyses, by round."""
+    found = {int(path.stem[6:]): path for path in (folder / "snapshots").glob("round-*.safetensors")}
+    return dict(sorted(found.items()))
+
+
+def read_state(path: Path, server: Tree, store: Store, template: Private) -> Tree:
+    """Return the server's state in a file and fill ``store`` with the clients'."""
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise RunError(f"checkpoint '{path}' is damaged: {error}") from error
-    restored = _rebuild(path, server, tensors, "server")
-    clients = sorted({int(name.split("/")[0][7:]) for name in tensors if name.startswith("client-")})
-    for client in clients:
-        prefix = f"client-{client}"  # BatchNorm of a part that never crosses is not among what was kept back
-        kept = {k: v for k, v in template.kept.items() if f"{prefix}/kept/{k}" in tensors}
-        store[client] = _rebuild(path, template._replace(kept=kept), tensors, prefix)
-    return int(note["round"]), restored
+    for client in sorted({int(name.split("/")[0][7:]) for name in tensors if name.startswith("client-")}):
+        store[client] = _rebuild(path, template, tensors, f"client-{client}")
+    return _rebuild(path, server, tensors, "server")
 
 
 def _rebuild(path: Path, like: Tree, tensors: dict[str, Tensor], prefix: str) -> Any:

@@ -15,7 +15,7 @@ from .local.budget import Budget
 from .sampling import Sampling
 
 TRANSPORTS = ("auto", "serial", "pooled", "stacked")
-_ELSEWHERE = ("transport", "workers", "device", "out", "name", "checkpoint", "memory")  # change how, not what
+_ELSEWHERE = ("transport", "workers", "device", "out", "name", "checkpoint", "snapshots", "memory")  # change how, not what
 
 
 class Choice(BaseModel):
@@ -72,6 +72,7 @@ class Settings(BaseModel):
     out: Path = Path("runs")
     name: str | None = None  # of the run's folder; None: method, data and a hash
     checkpoint: float = 30.0  # seconds between checkpoints; 0 writes one every round
+    snapshots: int = 0  # rounds between states kept for analyses; 0 keeps only the last
     memory: float = 4.0  # GiB of private states held in memory before they go to files
 
     @field_validator("seeds", mode="before")

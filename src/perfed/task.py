@@ -30,9 +30,7 @@ class _Skeleton:
         self.weights = {f"{name}.{k}": k for k, _ in module.named_parameters()}
         self.state = {f"{STATE}{name}.{k}": k for k, _ in module.named_buffers()}
         self.linears = [
-            f"{name}.{k}.weight" if k else f"{name}.weight"
-            for k, m in module.named_modules()
-            if isinstance(m, nn.Linear)
+            f"{name}.{k}.weight" if k else f"{name}.weight" for k, m in module.named_modules() if isinstance(m, nn.Linear)
         ]
         self.norm_weights: set[str] = set()
         self.norm_state: set[str] = set()
@@ -112,9 +110,7 @@ class Task:
         precision: Precision = "fp32",
     ) -> "Task":
         """Make a task of a module with children ``body`` and ``head`` whose tensors are the common start."""
-        if not (
-            isinstance(getattr(net, "body", None), nn.Module) and isinstance(getattr(net, "head", None), nn.Module)
-        ):
+        if not (isinstance(getattr(net, "body", None), nn.Module) and isinstance(getattr(net, "head", None), nn.Module)):
             raise InputError("a network needs children `body` and `head`; perfed.models.wrap finds them in any module")
         where = torch.device(device)
         body, head = (_part(name, net.get_submodule(name), where, precision) for name in ("body", "head"))

@@ -159,9 +159,7 @@ def apart(tensors: Params) -> Params:
     for name, tensor in tensors.items():
         own = tensor.detach().cpu().contiguous()
         where = own.untyped_storage().data_ptr()
-        own = (
-            own.clone() if where in seen or own.untyped_storage().nbytes() != own.numel() * own.element_size() else own
-        )
+        own = own.clone() if where in seen or own.untyped_storage().nbytes() != own.numel() * own.element_size() else own
         seen.add(own.untyped_storage().data_ptr())
         out[name] = own
     return out

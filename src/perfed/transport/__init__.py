@@ -4,6 +4,20 @@ from .auto import choose
 from .pooled import Pooled
 from .serial import Serial, Transport, one_thread
 from .site import ClientError, Private, Score, Site
+from .stacked import Stacked, why_not
 from .store import Store
 
-__all__ = ["ClientError", "Pooled", "Private", "Score", "Serial", "Site", "Store", "Transport", "choose", "one_thread"]
+__all__ = [
+    "ClientError",
+    "Pooled",
+    "Private",
+    "Score",
+    "Serial",
+    "Site",
+    "Stacked",
+    "Store",
+    "Transport",
+    "choose",
+    "one_thread",
+    "why_not",
+]

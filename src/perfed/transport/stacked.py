@@ -1,0 +1,184 @@
+"""Clients along one axis: the same verbs under vmap, in chunks that fit, unequal clients padded and masked."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import vmap
+
+from .. import keys, trees
+from ..errors import InputError
+from ..local import Shard
+from ..method import Method
+from ..server import Uploads
+from ..trees import Tree
+from ..wire import Ledger
+from .serial import one_thread
+from .site import Private, Score, Site
+from .store import Store
+
+_ROOM = 256 << 20  # bytes that a chunk's states and inputs may take
+
+
+class Stacked:
+    """Trains and scores many clients at once; results agree with ``serial`` to rounding."""
+
+    name = "stacked"
+
+    def __init__(self, site: Site, store: Store, *, room: int = _ROOM) -> None:
+        reason = why_not(site)
+        if reason:
+            raise InputError(f"transport=stacked cannot run this: {reason}; use pooled or serial")
+        self.site, self.store, self.room = site, store, room
+        self.ledger = Ledger(site.withheld)
+        self.after: dict[int, Score] = {}
+
+    def train(self, server: Tree, ids: Sequence[int], number: int, lost: set[int], after: bool) -> Uploads[Any]:
+        sizes = self.site.federation.sizes
+        arriving = [i for i in ids if i not in lost]
+        self.after = {}
+        return Uploads(arriving, [sizes[i] for i in arriving], self._answers(server, list(ids), number, lost, after))
+
+    def _answers(self, server: Tree, ids: list[int], number: int, lost: set[int], after: bool) -> Iterator[Any]:
+        early: dict[int, Any] = {}
+        turn = iter(ids)
+        due = next(turn, None)
+        for chunk in self._chunks(server, ids, self.site.federation.sizes, self.site.method.budget.batch_size):
+            with one_thread():
+                ups = self._train(server, chunk, number, after)
+            early |= dict(zip(chunk, ups, strict=True))
+            while due in early:
+                up = early.pop(due)
+                if due not in lost:
+                    self.ledger.up(up)
+                    yield up
+                due = next(turn, None)
+
+    def _train(self, server: Tree, chunk: list[int], number: int, after: bool) -> list[Any]:
+        site = self.site
+        down, private = self._states(server, chunk)
+        rows, size, key = self._rows(chunk, "train", number)
+
+        def one(down: Tree, private: Private, rows: Tensor, size: Tensor | None, key: Tensor) -> tuple[Any, Private, Any]:
+            data = self._shard(rows, size, key)
+            whole, mine = site.method.local(site.task, site.withheld.overlay(down, private.kept), private.mine, data)
+            up, kept = site.withheld.hide(whole)
+            return up, Private(mine, kept), site.method.after(down, whole) if after else ()
+
+        ways = (0, 0, 0, None if size is None else 0, 0)
+        up, mine, trained = vmap(one, in_dims=ways, randomness="different")(down, private, rows, size, key)
+        for place, client in enumerate(chunk):
+            self.ledger.down(trees.pick(down, place))
+            self.store[client] = trees.map(lambda x: x[place].clone(), mine)  # noqa: B023
+        if after:
+            scores = self._score(chunk, trained, mine, number, ("test",))
+            self.after |= {client: score[0] for client, score in zip(chunk, scores, strict=True)}
+        return [trees.map(lambda x: x[place].clone(), up) for place in range(len(chunk))]  # noqa: B023
+
+    def score(self, server: Tree, ids: Sequence[int], number: int, parts: tuple[str, ...]) -> list[list[Score]]:
+        found: dict[int, list[Score]] = {}
+        adapts = type(self.site.method).adapt is not Method.adapt
+        tested = [max(len(getattr(self.site.federation, part)[i]) for part in parts) for i in range(len(self.site.federation))]
+        sizes = self.site.federation.sizes if adapts else tested
+        for chunk in self._chunks(server, list(ids), sizes, max(tested)):
+            with one_thread():
+                down, private = self._states(server, chunk)
+                scores = self._score(chunk, down, private, number, parts)
+            found |= dict(zip(chunk, scores, strict=True))
+        return [found[i] for i in ids]
+
+    def _score(self, chunk: list[int], down: Tree, private: Private, number: int, parts: tuple[str, ...]) -> list[list[Score]]:
+        site, method = self.site, self.site.method
+        if type(method).adapt is not Method.adapt:
+            rows, size, key = self._rows(chunk, "train", number)
+
+            def adapted(down: Tree, private: Private, rows: Tensor, size: Tensor | None, key: Tensor) -> tuple[Any, Private]:
+                below = site.withheld.overlay(down, private.kept)
+                below, mine = method.adapt(site.task, below, private.mine, self._shard(rows, size, key))
+                return below, Private(mine, {})
+
+            ways = (0, 0, 0, None if size is None else 0, 0)
+            down, private = vmap(adapted, in_dims=ways, randomness="different")(down, private, rows, size, key)
+
+        def one(down: Tree, private: Private, rows: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+            x, y = site.federation.inputs(site.federation.x[rows], None), site.federation.y[rows]
+            logits = method.predict(site.task.served, site.withheld.overlay(down, private.kept), private.mine, x)
+            loss = F.cross_entropy(logits, y, reduction="none")
+            return ((logits.argmax(1) == y) & real).sum(), torch.where(real, loss, 0.0).sum()
+
+        columns = []
+        with torch.no_grad():
+            for part in parts:
+                rows, size, _ = self._rows(chunk, part, number, masked=True)
+                assert size is not None
+                if not rows.shape[1]:
+                    columns.append([Score(0, 0, float("nan"))] * len(chunk))
+                    continue
+                real = torch.arange(rows.shape[1], device=rows.device)[None] < size[:, None]
+                correct, loss = vmap(one)(down, private, rows, real)
+                columns.append(
+                    [
+                        Score(c, n, z / n if n else float("nan"))
+                        for c, n, z in zip(correct.tolist(), size.tolist(), loss.tolist(), strict=True)
+                    ]
+                )
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    def _states(self, server: Tree, chunk: list[int]) -> tuple[Tree, Private]:
+        """Return the messages to a chunk and its private states, stacked."""
+        start = self.site.withheld.start
+        private = [self.store[i] for i in chunk]
+        private = [p if p.kept or not start else Private(p.mine, dict(start)) for p in private]
+        return trees.stack([self.site.method.send(server, i) for i in chunk]), trees.stack(private)
+
+    def _rows(self, chunk: list[int], part: str, number: int, *, masked: bool = False) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Return the rows of a chunk, padded, their true numbers if they differ, and the clients' keys."""
+        own = [getattr(self.site.federation, part)[i] for i in chunk]
+        most = max(map(len, own))
+        rows = torch.stack([F.pad(r, (0, most - len(r)), value=int(r[0]) if len(r) else 0) for r in own])
+        size = torch.tensor([len(r) for r in own], device=rows.device) if masked or len(set(map(len, own))) > 1 else None
+        fed = self.site.federation
+        names = [i if fed.numbers is None else fed.numbers[i] for i in chunk]
+        return rows, size, torch.stack([keys.key(fed.seed, number, name) for name in names]).to(rows.device)
+
+    def _shard(self, rows: Tensor, size: Tensor | None, key: Tensor) -> Shard:
+        fed = self.site.federation
+        return Shard(
+            fed.x,
+            fed.y,
+            rows,
+            fed.inputs,
+            key,
+            self.site.method.budget.batch_size,
+            fed.classes,
+            size,
+            self.site.task.needs_pairs,
+            fed.augment,
+        )
+
+    def _chunks(self, server: Tree, ids: list[int], sizes: list[int], batch: int) -> list[list[int]]:
+        """Return the clients in groups of like size that fit; with BatchNorm only equal sizes share a group."""
+        state = trees.nbytes(self.site.method.send(server, ids[0])) + trees.nbytes(self.store[ids[0]])
+        inputs = 4 * self.site.federation.x[0].numel() * 8 * batch  # a few times the batch, for activations
+        most = max(1, self.room // (4 * state + inputs))
+        order, chunks = sorted(ids, key=lambda i: (-sizes[i], i)), list[list[int]]()
+        for i in order:
+            room = chunks and len(chunks[-1]) < most and (not self.site.task.needs_pairs or sizes[chunks[-1][0]] == sizes[i])
+            chunks[-1].append(i) if room else chunks.append([i])
+        return chunks
+
+    def close(self) -> None:
+        pass
+
+
+def why_not(site: Site) -> str:
+    """Return why clients cannot be stacked, or nothing."""
+    if site.method.stacks:
+        return site.method.stacks
+    parts = (site.task.body, site.task.head, *site.task.parts.values())
+    modules = [m for part in parts for m in part.skeleton.training.modules()]
+    if any(isinstance(m, nn.Embedding) and m.sparse for m in modules):
+        return "an embedding with sparse gradients has no stacked form (model.sparse=false has)"
+    return ""
