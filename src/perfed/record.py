@@ -156,7 +156,8 @@ def read_state(path: Path, server: Tree, store: Store, template: Private) -> Tre
     except (SafetensorError, OSError) as error:
         raise RunError(f"checkpoint '{path}' is damaged: {error}") from error
     for client in sorted({int(name.split("/")[0][7:]) for name in tensors if name.startswith("client-")}):
-        store[client] = _rebuild(path, template, tensors, f"client-{client}")
+        kept = {k: v for k, v in template.kept.items() if f"client-{client}/kept/{k}" in tensors}  # none where nothing is sent
+        store[client] = _rebuild(path, Private(template.mine, kept), tensors, f"client-{client}")
     return _rebuild(path, server, tensors, "server")
 
 

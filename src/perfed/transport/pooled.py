@@ -51,9 +51,7 @@ class Pooled:
 
     def __init__(self, site: Site, store: Store, workers: int | None = None, *, reserve: int = 4 << 30) -> None:
         if site.task.device.type != "cpu" or sys.platform != "linux":
-            raise InputError(
-                "transport=pooled shares memory between forked CPU processes on Linux; use serial or stacked here"
-            )
+            raise InputError("transport=pooled shares memory between forked CPU processes on Linux; use serial or stacked here")
         if workers is not None and workers < 1:
             raise InputError(f"workers must be at least 1, got {workers}")
         self.site, self.store, self.ledger = site, store, Ledger(site.withheld)
@@ -182,9 +180,7 @@ class Pooled:
         self._workers = []
 
 
-def _work(
-    site: Site, pipe: Connection, common: Arena, inbox: list[Arena], outbox: list[Arena], ends: list[Connection]
-) -> None:
+def _work(site: Site, pipe: Connection, common: Arena, inbox: list[Arena], outbox: list[Arena], ends: list[Connection]) -> None:
     """A worker's life: take a job, do it, answer, until the pipe closes."""
     for end in ends:  # inherited; held open they would hide the parent's death
         end.close()

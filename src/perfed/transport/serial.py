@@ -77,8 +77,6 @@ class one_thread(AbstractContextManager[None]):
         if self.before != 1:
             torch.set_num_threads(1)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self.before != 1:
             torch.set_num_threads(self.before)

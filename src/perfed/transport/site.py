@@ -52,9 +52,7 @@ class Site:
         server, mine = method.init(task, len(federation))
         if task.needs_pairs and min(federation.sizes) < 2:
             small = federation.sizes.index(min(federation.sizes))
-            raise InputError(
-                f"client {small} has {min(federation.sizes)} training sample; BatchNorm needs at least two"
-            )
+            raise InputError(f"client {small} has {min(federation.sizes)} training sample; BatchNorm needs at least two")
         start = task.params()
         for part in task.parts.values():
             start |= part.start
@@ -98,8 +96,7 @@ class Site:
 
     def _named(self, verb: str, client: int) -> "_Named":
         return _Named(
-            f"{type(self.method).__name__}.{verb} failed at client {client} "
-            f"({self.federation.sizes[client]} training samples)"
+            f"{type(self.method).__name__}.{verb} failed at client {client} ({self.federation.sizes[client]} training samples)"
         )
 
 
