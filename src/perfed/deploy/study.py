@@ -315,21 +315,3 @@ def _note_refusal(folder: Path, client: int, number: int, why: str) -> None:
     line = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "round": number, "client": client, "why": why}
     with (folder / "refused.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
-
-
-def roster(folder: Path, silos: int) -> dict[bytes, int]:
-    """Return the silos' public keys as Flower spells them, with the client behind each."""
-    from cryptography.hazmat.primitives import serialization
-
-    found = {}
-    for i in range(silos):
-        path = folder / "keys" / f"silo-{i}.pub"
-        try:
-            key = serialization.load_ssh_public_key(path.read_bytes())
-        except (OSError, ValueError) as wrong:
-            raise InputError(f"cannot read the public key '{path}' of silo {i}: {wrong}") from wrong
-        pem = key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-        found[pem] = i
-    if len(found) < silos:
-        raise InputError(f"two silos in '{folder / 'keys'}' have the same key")
-    return found

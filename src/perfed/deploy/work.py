@@ -222,7 +222,12 @@ class Silo:
             whole, vocabulary = federation_of(settings, samples, split, ask.seed)
             at = 0
         parts = {part: (getattr(whole, part)[at],) for part in ("train", "validation", "test")}
-        return vocabulary, replace(whole, **parts, names=(whole.names[at],), numbers=(ask.client,))
+        return vocabulary, replace(
+            whole,
+            **parts,  # type: ignore[arg-type]
+            names=(whole.names[at],),
+            numbers=(ask.client,),
+        )
 
     def _log(self, ask: Ask, why: str) -> None:
         log.warning("refused: %s", why)
