@@ -1,5 +1,6 @@
 """ResNets with the ImageNet stem: 8 and 10 layers as in FedCAC, 18 layers as in FedCP, GPFL and DualFed."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -67,12 +68,25 @@ def resnet10(shape: Sequence[int], classes: int) -> Network:
     return _resnet(shape, classes, "resnet10", (1, 1, 1, 1))
 
 
-def resnet18(shape: Sequence[int], classes: int, *, weights: str | Path | None = None) -> Network:
-    """Two blocks of 64, 128, 256 and 512 channels each; ``weights`` is a torchvision .pth or a safetensors file."""
+def resnet18(
+    shape: Sequence[int], classes: int, *, weights: str | Path | None = None, projector: int | None = None
+) -> Network:
+    """Two blocks of 64, 128, 256 and 512 channels each; ``weights`` is a torchvision .pth or a safetensors file.
+
+    ``projector`` is the hidden width of two layers between encoder and classifier, as DualFed's baselines have them;
+    they belong to the body.
+    """
     network = _resnet(shape, classes, "resnet18", (2, 2, 2, 2))
     if weights is not None:
         load_encoder(network.body, Path(weights), shape[0])
-    return network
+    if projector is None:
+        return network
+    if isinstance(projector, bool) or not isinstance(projector, int) or projector < 1:
+        raise InputError(f"projector must be a hidden width of at least 1, such as 256, got {projector!r}")
+    width = 512
+    layers = [nn.Linear(width, projector), nn.ReLU(), nn.BatchNorm1d(projector), nn.Linear(projector, width)]
+    projected = nn.Sequential(*layers, nn.BatchNorm1d(width))
+    return Network(nn.Sequential(OrderedDict(encoder=network.body, projector=projected)), network.head)
 
 
 def _resnet(shape: Sequence[int], classes: int, name: str, depths: Sequence[int]) -> Network:
