@@ -124,6 +124,14 @@ def test_pictures_are_resized_and_the_shape_follows():
     assert Inputs().shape((3, 8, 8)) == (3, 8, 8)
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_convolutions_take_pictures_for_channels_last_also_where_there_is_one_channel(channels):
+    x = Inputs()(pictures(count=4, channels=channels))
+    assert x[1:3].stride() == (64 * channels, 1, 8 * channels, channels)
+    out = torch.nn.functional.conv2d(x[1:3], torch.ones(5, channels, 3, 3))
+    assert out.is_contiguous(memory_format=torch.channels_last)
+
+
 def test_inputs_are_values_that_travel_to_other_processes():
     inputs = Inputs(flip=True, rotate=15.0, mean=(0.1, 0.2, 0.3), std=(1, 1, 1))
     assert pickle.loads(pickle.dumps(inputs)) == inputs

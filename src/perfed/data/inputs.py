@@ -78,7 +78,7 @@ class Inputs:
         x = x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2).float() / 255
         if self.size is not None and x.shape[-2:] != (self.size, self.size):
             x = F.interpolate(x, (self.size, self.size), mode="bilinear", antialias=True)
-        return self.normalised(x)
+        return channels_last(self.normalised(x))
 
     def normalised(self, x: Tensor) -> Tensor:
         """Return (x − mean) / std, per channel where there are several values."""
@@ -124,6 +124,14 @@ def moved(x: Tensor, angle: Tensor, down: Tensor, right: Tensor) -> Tensor:
     index = place.long().reshape(count, 1, height * width).expand(-1, channels, -1)
     found = x.reshape(count, channels, height * width).gather(2, index).reshape(x.shape)
     return found * inside[:, None]
+
+
+def channels_last(x: Tensor) -> Tensor:
+    """Return pictures, whose channels lie last already, with strides that say so also where there is one channel.
+
+    One channel lies first and last at once and torch takes it for first, which makes pooling ten times as slow.
+    """
+    return x.squeeze(1).unsqueeze(-1).permute(0, 3, 1, 2) if x.shape[1] == 1 else x
 
 
 def within(place: Tensor, size: int) -> Tensor:
