@@ -77,7 +77,7 @@ def _leaves(name: str, model: str, data: str) -> dict[str, list[dict[str, Any]]]
             "model": model,
             "data": data,
             "clients": 3,
-            "rounds": 1,
+            "rounds": 1000,
             "partition": "iid",
             "budget": {"batch_size": 2000},
         }

@@ -27,4 +27,7 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output went away
         sys.stderr.close()
         code = 1
+    except OSError as failed:
+        print(f"error: {failed.strerror or failed}: {failed.filename or ''}".rstrip(": "), file=sys.stderr)
+        code = 2
     sys.exit(code if isinstance(code, int) else 0)

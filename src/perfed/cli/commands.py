@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from .data import app as data_app
+from .deploy import app as deploy_app
 from .output import emit, note, progress, table, words
 
 app = typer.Typer(
@@ -17,6 +19,8 @@ app = typer.Typer(
     "Settings are a YAML file and key=value pairs, for example:\n\n"
     "  perfed run method=fedcp method.align=5 partition=dirichlet partition.alpha=0.1 clients=20 rounds=100 seeds=0,1,2",
 )
+app.add_typer(data_app, name="data", help="List data sets, fetch them, share them among clients, look at a split.")
+app.add_typer(deploy_app, name="deploy", help="Run on real silos: certificates, link, nodes, on Flower.")
 
 Words = Annotated[
     list[str] | None,
@@ -74,9 +78,7 @@ def compare(settings: Words = None, json: Json = False) -> None:
 @app.command()
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs or comparisons.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", help="The page; default: report.html in the first folder.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="The page; default: report.html in the first folder.")] = None,
     json: Json = False,
 ) -> None:
     """Write one self-contained HTML page with table, curves, clients and label distribution."""

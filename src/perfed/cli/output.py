@@ -38,8 +38,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
     made = Table(box=None, header_style="bold", pad_edge=False)
     numeric = [
-        bool(rows) and all(str(row[i])[:1].isdigit() or str(row[i]) in ("–", "") for row in rows)
-        for i in range(len(columns))
+        bool(rows) and all(str(row[i])[:1].isdigit() or str(row[i]) in ("–", "") for row in rows) for i in range(len(columns))
     ]
     for name, right in zip(columns, numeric, strict=True):
         made.add_column(str(name), justify="right" if right else "left", overflow="fold")

@@ -1,0 +1,33 @@
+# make run: the main job on embedded data; make test: everything that must pass. Both set the project up first.
+PYTHON ?= python3
+BIN := .venv/bin
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: setup run test test-flower lint bench clean
+
+setup: .venv/ready
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[images,flower,test,lint]"
+	touch .venv/ready
+
+run: setup
+	$(BIN)/perfed compare examples/main.yaml
+
+test: setup lint
+	$(BIN)/python -m pytest -n 2 -m "not slow and not flower"
+
+test-flower: setup
+	$(BIN)/python -m pytest -m flower
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,172 @@
+"""data: list, fetch, split and show."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .output import emit, note, table
+
+app = typer.Typer(no_args_is_help=False, rich_markup_mode=None, invoke_without_command=True)
+Json = Annotated[bool, typer.Option("--json", help="Machine-readable result on standard output.")]
+
+
+@app.callback()
+def listing(
+    context: typer.Context,
+    json: Json = False,
+    root: Annotated[Path | None, typer.Option(help="A folder of data sets; default: PERFED_DATA and the cache.")] = None,
+) -> None:
+    """List every data set with its size, classes, kind, licence and whether it is here."""
+    if context.invoked_subcommand:
+        return
+    from ..data import listing as everything
+
+    found = everything(root)
+    columns = ["name", "samples", "classes", "kind", "here", "licence"]
+    rows = [
+        [
+            d["name"],
+            "–" if d["samples"] is None else f"{d['samples']:,}",
+            d["classes"],
+            d["kind"],
+            (d.get("edition") or "yes") if d["here"] else "no",
+            d["licence"],
+        ]
+        for d in found
+    ]
+    emit(found, json, lambda: table(columns, rows))
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="A data set of the list.")],
+    accept: Annotated[bool, typer.Option("--accept", help="Accept the publisher's terms.")] = False,
+    into: Annotated[Path | None, typer.Option(help="Where to keep it; default: the cache.")] = None,
+    json: Json = False,
+) -> None:
+    """Download a data set: resumes where it stopped, checks the checksum, never leaves half a file."""
+    from ..data import fetch as get
+
+    with _bar() as progress:
+        where = get(name, into=into, accept=accept, progress=progress)
+    emit({"name": name, "path": str(where)}, json, lambda: note(f"{name} is in {where}", out=True))
+
+
+@app.command()
+def split(
+    settings: Annotated[list[str], typer.Argument(metavar="key=value...", help="data=, partition=, clients=, seed=, out=")],
+    json: Json = False,
+) -> None:
+    """Share a data set among clients and write the split: data=… partition=… partition.alpha=… clients=… seed=… out=FILE."""
+    from .. import experiment
+    from .. import settings as setting
+    from ..errors import InputError
+    from ..record import writing
+
+    words = dict(word.partition("=")[::2] for word in settings)
+    out, seed = words.pop("out", None), words.pop("seed", "0")
+    if not out:
+        raise InputError("say where to write the split, such as out=my.split")
+    asked = setting.load(None, [*(f"{k}={v}" for k, v in words.items()), f"seeds={seed}"])
+    samples = experiment.samples_of(asked)
+    made = experiment.split_of(asked, samples, asked.seeds[0])
+    with writing(Path(out)):
+        Path(out).parent.mkdir(parents=True, exist_ok=True)
+        made.save(out)
+    sizes = made.sizes().sum(1).tolist()
+    result = {
+        "path": out,
+        "hash": made.digest(),
+        "data": made.data,
+        "clients": made.clients,
+        "settings": made.settings,
+        "sizes": sizes,
+    }
+    emit(
+        result,
+        json,
+        lambda: note(
+            f"{made.clients} clients, {min(sizes)} to {max(sizes)} samples each\nhash {made.digest()}\nwrote {out}",
+            out=True,
+        ),
+    )
+
+
+@app.command()
+def show(
+    path: Annotated[Path, typer.Argument(help="A split's file, or a run's seed folder.")],
+    data: Annotated[str | None, typer.Option(help="The data set it is of, for labels and pictures.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the pictures; default: beside the split.")] = None,
+    json: Json = False,
+) -> None:
+    """Print a split and draw it: clients × classes as bubbles, and example images per client."""
+    from ..data import load
+    from ..partition import Split
+
+    file = path / "split.safetensors" if path.is_dir() else path
+    found = Split.load(file)
+    result: dict[str, Any] = {
+        "hash": found.digest(),
+        "data": found.data,
+        "clients": found.clients,
+        "settings": found.settings,
+        "train": [len(r) for r in found.train],
+        "validation": [len(r) for r in found.validation],
+        "test": [len(r) for r in found.test],
+    }
+    if data is not None:
+        samples = load(data)
+        found = Split.load(file, samples.digest())
+        result["labels"] = found.label_counts(samples.y.numpy(), len(samples.classes)).tolist()
+        result["figures"] = [str(p) for p in _draw(found, samples, out or file.parent)]
+
+    def rows() -> None:
+        sizes = zip(found.names, result["train"], result["validation"], result["test"], strict=True)
+        table(["client", "train", "validation", "test"], list(sizes))
+        note(f"hash {result['hash']}" + "".join(f"\nwrote {f}" for f in result.get("figures", [])), out=True)
+
+    emit(result, json, rows)
+
+
+def _draw(found: Any, samples: Any, folder: Path) -> list[Path]:
+    from ..report.canvas import save
+    from ..report.pictures import bubbles, examples
+
+    counts = found.label_counts(samples.y.numpy(), len(samples.classes))
+    folder.mkdir(parents=True, exist_ok=True)
+    written = [folder / "clients-classes.png"]
+    save(bubbles(counts, found.names, samples.classes), written[0])
+    if samples.kind == "image":
+        images = [samples.x[rows[:8].copy()].numpy() for rows in found.train[:20]]
+        written.append(folder / "examples.png")
+        save(examples(images, list(found.names[:20])), written[1])
+    return written
+
+
+def _bar() -> Any:
+    """Return a context with a callback ``(file, bytes, total)`` that draws on a terminal."""
+    import sys
+    from contextlib import contextmanager
+
+    @contextmanager
+    def shown() -> Any:
+        if not sys.stderr.isatty():
+            yield None
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+        with Progress(
+            TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), console=Console(stderr=True)
+        ) as bar:
+            tasks: dict[str, Any] = {}
+
+            def progress(file: str, done: int, total: int | None) -> None:
+                if file not in tasks:
+                    tasks[file] = bar.add_task(file, total=total)
+                bar.update(tasks[file], completed=done, total=total)
+
+            yield progress
+
+    return shown()
