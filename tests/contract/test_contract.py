@@ -11,7 +11,10 @@ from perfed.testing import CHECKS, check_hyper_parameters
 
 BUDGET = Budget(lr=0.1, batch_size=8)
 NEEDS_NORM = {"fedbn"}
-OPTIONS: dict[str, dict[str, Any]] = {}  # fields under which a method learns the small problem in few rounds
+OPTIONS: dict[str, dict[str, Any]] = {  # fields under which a method learns the small problem in few rounds
+    "dualfed": {"contrast": 1.0, "projector_norm": False},  # BatchNorm over batches of two magnifies rounding a millionfold
+    "fedcac": {"narrowing": 10},
+}
 
 
 def method(name: str) -> Any:
