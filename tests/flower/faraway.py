@@ -1,19 +1,23 @@
 """Silos in this process: the carrier hands every message to a silo's own code, through bytes and back."""
 
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from perfed import experiment
+from perfed import settings as setting
 from perfed.deploy.work import Config, Silo
+from perfed.record import get_json
 from perfed.transport.flower.exchange import Reply
 from perfed.transport.flower.messages import Answer, Ask, pack, unpack
 
 EXPERIMENT: dict[str, Any] = {
     "method": "fedavg",
-    "data": "digits",
+    "data": {"name": "digits", "fraction": 0.3},
     "partition": "dirichlet",
     "model": {"name": "mlp", "hidden": 16},
     "clients": 3,
@@ -23,7 +27,7 @@ EXPERIMENT: dict[str, Any] = {
 POLICY: dict[str, Any] = {
     "methods": ["fedavg", "fedrep"],
     "data": ["digits"],
-    "epochs": 2,
+    "epochs": 3,
     "rounds": 5,
     "metrics": True,
     "seeded_private": True,
@@ -42,11 +46,27 @@ def folders(place: Path, silos: int = 3, policy: dict[str, Any] | None = None, *
         folder = place / f"silo-{i}"
         folder.mkdir()
         (folder / "silo.yaml").write_text(
-            yaml.safe_dump({"client": i, "data": {"digits": {"name": "digits", "rows": "split"}}})
+            yaml.safe_dump({"client": i, "data": {"digits": {"name": "digits", "fraction": 0.3, "rows": "split"}}})
         )
         allowed = POLICY | {"methods": [name]} | (policy or {})
         (folder / "policy.yaml").write_text(yaml.safe_dump(allowed))
     return place
+
+
+def serial(place: Path, out: Path, *overrides: str) -> Path:
+    """Run the same experiment here, one client after another; return the folder of its first seed."""
+    settings = setting.load(place / "server" / "experiment.yaml", [f"out={out}", "transport=serial", *overrides])
+    return experiment.run(settings).path / "seed-0"
+
+
+def final(seed: Path) -> dict[str, Any]:
+    return dict(get_json(seed / "final.json"))
+
+
+def lines(seed: Path) -> list[dict[str, Any]]:
+    """Return what the rounds gave, without how long they took."""
+    found = [json.loads(text) for text in (seed / "rounds.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if not k.startswith("seconds") and k != "absent"} for line in found]
 
 
 def silo(place: Path, client: int) -> Silo:
@@ -66,6 +86,7 @@ class Here:
         self.place, self.silos, self.tamper, self.away = place, silos, tamper, away
         self.asked: list[Ask] = []
         self.waiting: dict[str, list[Answer | str]] = {}
+        self.silo_of = cache(lambda client: silo(place, client))
 
     def nodes(self) -> dict[int, int]:
         return {i: 100 + i for i in range(self.silos) if not self.away(i)}
@@ -75,7 +96,7 @@ class Here:
         for node, ask in asks:
             ask = unpack(Ask, *pack(ask))
             self.asked.append(ask)
-            answer = silo(self.place, node - 100).answer(ask)
+            answer = self.silo_of(node - 100).answer(ask)
             answer = unpack(Answer, *pack(answer))
             name = f"message {len(self.asked)}"
             self.waiting[name] = self.tamper(ask, answer) if self.tamper else [answer]
@@ -88,6 +109,3 @@ class Here:
             for answer in self.waiting.pop(name, []):
                 found.append(Reply(name, None, answer) if isinstance(answer, str) else Reply(name, answer))
         return found
-
-
-__all__ = ["EXPERIMENT", "Here", "folders", "replace", "silo"]

@@ -5,6 +5,7 @@ import os
 import signal
 import ssl
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -67,8 +68,8 @@ def link(server: Path, mark: str) -> list[Child]:
     ]
 
 
-def silo(folder: Path, mark: str) -> Child:
-    """Return a silo's SuperNode."""
+def silo(folder: Path, mark: str) -> list[Child]:
+    """Return a silo's resident worker and its SuperNode."""
     extra("flwr", "flower")
     folder = folder.resolve()
     where = address(folder)
@@ -80,7 +81,14 @@ def silo(folder: Path, mark: str) -> Child:
         *("--host", "127.0.0.1", "--port", str(where.get("runtime", 9094))),
         *("--node-config", f"silo='{folder / 'silo.yaml'}'"),
     ]
-    return Child(folder.name, command, _env(folder, mark), folder / "logs" / "node.log", kept=True)
+    env = _env(folder, mark)
+    node = Child(folder.name, command, env, folder / "logs" / "node.log", kept=True)
+    socket = folder / "flower" / "worker"
+    if len(str(socket)) > 100:  # longer than a socket's path may be: every message loads torch and the data anew
+        return [node]
+    node.env["PERFED_WORKER"] = str(socket)
+    serve = [sys.executable, "-m", "perfed.deploy.resident", str(folder / "silo.yaml"), str(socket)]
+    return [Child(f"{folder.name} worker", serve, env, folder / "logs" / "worker.log", kept=True, back=0.5), node]
 
 
 def healthy(server: Path) -> bool:
@@ -248,7 +256,9 @@ def local(folder: Path, say: Say = lambda text: None, on_line: OnLine | None = N
         say("the link is up")
         register(server, mark)
         for part in silos:
-            children.append(silo(part, mark))
-            children[-1].start()
+            own = silo(part, mark)
+            children += own
+            for child in own:
+                child.start()
         say(f"{len(silos)} silos are starting")
         return follow(server, mark, children, on_line)

@@ -14,7 +14,6 @@ from pathlib import Path
 from ..errors import MissingExtra
 
 MARK = "PERFED_DEPLOY"  # in the environment of everything that was started, so that nothing is left behind
-_BACK = 5.0  # seconds before a process that ended is started again
 
 
 def program(name: str) -> str:
@@ -50,9 +49,16 @@ class Child:
     """One process with what it starts, in a group of its own; ``kept`` ones come back after they ended."""
 
     def __init__(
-        self, name: str, command: Sequence[str], env: Mapping[str, str], log: Path, kept: bool = False
+        self,
+        name: str,
+        command: Sequence[str],
+        env: Mapping[str, str],
+        log: Path,
+        kept: bool = False,
+        back: float = 5.0,  # seconds before it is started again
     ) -> None:
         self.name, self.command, self.env, self.log, self.kept = name, list(command), dict(env), log, kept
+        self.back = back
         self.process: subprocess.Popen[bytes] | None = None
         self.starts = 0
         self._due = 0.0
@@ -80,7 +86,7 @@ class Child:
         if not self.kept or self.alive:
             return
         if not self._due:
-            self._due = time.monotonic() + _BACK
+            self._due = time.monotonic() + self.back
             self.signal(signal.SIGKILL)  # what it had started, if that is still there
         elif time.monotonic() >= self._due:
             self._due = 0.0

@@ -14,12 +14,14 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Conduct the experiment of the server's folder."""
-    from ..transport.flower.exchange import GridCarrier
+    from .carrier import GridCarrier
     from .certificates import roster
     from .study import Study, Terms
 
     folder = Path(str(context.run_config["folder"]))
-    logging.basicConfig(filename=folder / "server.log", format="%(asctime)s %(levelname)s %(message)s")
+    told = logging.FileHandler(folder / "server.log", encoding="utf-8")
+    told.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.getLogger("perfed").addHandler(told)
     try:
         carrier = GridCarrier(grid, roster(folder, Terms.load(folder / "server.yaml").silos))
         Study(folder, carrier).conduct()

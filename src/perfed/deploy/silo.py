@@ -1,26 +1,48 @@
-"""The ClientApp that Flower starts at a silo for every message: this installed library and nothing else."""
+"""The ClientApp that Flower starts at a silo for every message: it hands the message to the silo's resident worker."""
 
+import os
+import time
+from multiprocessing.connection import Client
 from pathlib import Path
-from typing import Any
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from ..errors import WireError
-from ..transport.flower.messages import Answer, Ask, from_record, to_record
+from .records import halves, record
 
 app = ClientApp()
 
+_WAIT = 60.0  # seconds for a worker that is just starting
+
 
 def _answer(message: Message, context: Context) -> Message:
-    from .work import Config, Silo
+    head, body = halves(message.content)
+    config = Path(str(context.node_config["silo"]))
+    socket = os.environ.get("PERFED_WORKER")
+    if socket:
+        head, body = _handed(socket, head, body)
+    else:
+        from .resident import answer
 
-    config = Config.load(Path(str(context.node_config["silo"])))
-    try:
-        answer: Any = Silo(config).answer(from_record(Ask, message.content))
-    except WireError as wrong:
-        answer = Answer(experiment="", client=config.client, base=-1, refused=str(wrong))
-    return Message(to_record(answer), reply_to=message)
+        head, body = answer(config, head, body)
+    return Message(record(head, body), reply_to=message)
+
+
+def _handed(socket: str, head: str, body: bytes) -> tuple[str, bytes]:
+    """Return the worker's answer; a worker that dies raises here, and the server asks again."""
+    end = time.monotonic() + _WAIT
+    while True:
+        try:
+            line = Client(socket, family="AF_UNIX")
+            break
+        except (FileNotFoundError, ConnectionRefusedError):
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+    with line:
+        line.send_bytes(head.encode())
+        line.send_bytes(body)
+        return line.recv_bytes().decode(), line.recv_bytes()
 
 
 @app.query()

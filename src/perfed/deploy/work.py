@@ -103,6 +103,7 @@ class Silo:
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self._last: tuple[str, Job] | None = None  # data and network stay loaded between messages
 
     def answer(self, ask: Ask) -> Answer:
         """Return the answer to a request."""
@@ -176,6 +177,10 @@ class Silo:
 
     def job(self, ask: Ask, policy: Policy, states: States) -> Job:
         """Return the method on this silo's data; unless seeded, order of visits and private parts are this silo's own."""
+        decisive = [vars(self.config), policy, ask.experiment, ask.clients, ask.seed, ask.seeded, ask.settings]
+        same = hashlib.sha256(repr(decisive).encode()).hexdigest()
+        if self._last is not None and self._last[0] == same:
+            return self._last[1]
         settings, samples, source = self._settings(ask)
         whole, own = self._federation(settings, samples, source, ask)
         task = task_of(settings, own, ask.seed, whole)
@@ -186,7 +191,9 @@ class Silo:
             own = replace(own, seed=secret)
             _, mine = method.init(task_of(settings, own, secret, whole), ask.clients)
         site, _, _ = Site.of(method, task, own)
-        return Job(site, server, Private(mine, {}), _facts(own, samples, policy))
+        job = Job(site, server, Private(mine, {}), _facts(own, samples, policy))
+        self._last = (same, job)
+        return job
 
     def _settings(self, ask: Ask) -> tuple[Settings, Samples, Source]:
         """Return the request's settings with everything that names a place replaced by this silo's own."""

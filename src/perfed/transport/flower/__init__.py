@@ -1,4 +1,4 @@
-"""Real silos: messages, the server's transport, the silo's private states and its policy; Flower itself comes late."""
+"""Real silos: messages, the server's transport, the silo's private states and its policy; Flower itself is in deploy."""
 
 from .grid import Flower, Plan
 from .messages import Answer, Ask

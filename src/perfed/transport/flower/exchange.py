@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from ...errors import PerfedError, WireError
-from .messages import Answer, Ask, from_record, to_record
+from .messages import Answer, Ask
 
 log = logging.getLogger("perfed.flower")
 
@@ -65,7 +65,7 @@ class Exchange:
         while self._open() and (now := time.monotonic()) < end:
             try:
                 if now >= look:
-                    look = now + max(1.0, self.patience.poll)
+                    look = now + min(1.0, self.patience.again)
                     self._send(now, end - now)
                 if self.flying:
                     for reply in self.carrier.pull(list(self.flying)):
@@ -116,49 +116,3 @@ class Exchange:
         except WireError as wrong:
             self.out.add(client)
             self.refuse(client, str(wrong))
-
-
-class GridCarrier:
-    """Flower's Grid; a client is the node whose public key the server's roster has for it."""
-
-    def __init__(self, grid: Any, roster: Mapping[bytes, int]) -> None:
-        self.grid, self.roster = grid, roster
-
-    def nodes(self) -> dict[int, int]:
-        found: dict[int, int] = {}
-        for node in self.grid.get_nodes():
-            client = self.roster.get(bytes(node.public_key))
-            if client is not None:
-                found[client] = node.node_id
-            else:
-                log.warning("node %d has a key that no silo of this deployment has; it is not asked", node.node_id)
-        return found
-
-    def push(self, asks: Sequence[tuple[int, Ask]], seconds: float) -> list[str | None]:
-        from flwr.app import Message
-
-        messages = [
-            Message(
-                to_record(ask),
-                node,
-                "query" if ask.verb == "hello" else "train",
-                ttl=max(1.0, seconds),
-                group_id=str(ask.train or ask.score or 0),
-            )
-            for node, ask in asks
-        ]
-        sent = list(self.grid.push_messages(messages))
-        return sent if len(sent) == len(asks) else [None] * len(asks)
-
-    def pull(self, messages: Sequence[str]) -> list[Reply]:
-        replies = []
-        for found in self.grid.pull_messages(list(messages)):
-            asked = found.metadata.reply_to_message_id  # an error's sender is the link, so only this says whose it is
-            if found.has_error():
-                replies.append(Reply(asked, None, f"error {found.error.code} ({found.error.reason})"))
-                continue
-            try:
-                replies.append(Reply(asked, from_record(Answer, found.content)))
-            except WireError as wrong:
-                replies.append(Reply(asked, Answer(experiment="", client=-1, base=-1, refused=str(wrong))))
-        return replies

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 from ...errors import WireError
 
 FORMAT = 1
-_STYPE = "perfed.wire"  # how Flower names the serialisation; it never looks inside
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,23 +105,3 @@ def _check(found: dict[str, Any]) -> None:
         fine = isinstance(row, list) and len(row) == 3 and all(type(v) is int and v >= 0 for v in row[:2])
         if not fine or not (row[2] is None or isinstance(row[2], float | int)) or row[0] > row[1]:
             raise WireError(f"a score should be correct, count and loss, not {row!r}")
-
-
-def to_record(message: Ask | Answer) -> Any:
-    """Return a message as Flower's RecordDict."""
-    from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
-
-    head, body = pack(message)
-    array = Array(dtype="uint8", shape=(len(body),), stype=_STYPE, data=body)
-    return RecordDict({"head": ConfigRecord({"json": head}), "body": ArrayRecord({"bytes": array})})
-
-
-def from_record(kind: type[M], record: Any) -> M:
-    """Return the message in Flower's RecordDict."""
-    try:
-        head, array = record["head"]["json"], record["body"]["bytes"]
-        if not isinstance(head, str) or array.stype != _STYPE:
-            raise WireError("a message does not carry perfed's bytes")
-        return unpack(kind, head, bytes(array.data))
-    except (KeyError, TypeError, AttributeError) as missing:
-        raise WireError(f"a message does not carry perfed's records: {missing}") from missing

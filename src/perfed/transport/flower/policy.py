@@ -1,12 +1,13 @@
 """What a site will do, whatever the server says: its own file, checked before anything is loaded or trained."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from ... import methods
 from ...errors import InputError, suggest
 from .messages import Ask
 
@@ -56,7 +57,7 @@ class Policy:
         """Return why a request is outside the policy, or nothing; ``trained`` is what the experiment has had."""
         s = ask.settings
         method, data = _name(s.get("method")), _name(s.get("data"))
-        if method not in self.methods:
+        if method not in self.methods or method not in methods.CATALOGUE:
             return f"method '{method}' is not allowed here"
         if data not in self.data:
             return f"data '{data}' is not allowed here"
@@ -75,7 +76,9 @@ def _name(choice: Any) -> str:
 
 def passes(settings: Mapping[str, Any]) -> int:
     """Return the passes over the data in one round: the budget's, and those that a method adds."""
-    budget, method = settings.get("budget") or {}, settings.get("method")
+    budget, name = settings.get("budget") or {}, _name(settings.get("method"))
     count = int(budget.get("epochs", 1)) if isinstance(budget, Mapping) else 1
-    options = method.items() if isinstance(method, Mapping) else ()
-    return count + sum(v for k, v in options if k.endswith("epochs") and isinstance(v, int))
+    own = {f.name: f.default for f in fields(methods.find(name)) if f.name.endswith("epochs")}
+    given = settings.get("method")
+    own |= {k: v for k, v in given.items() if k in own} if isinstance(given, Mapping) else {}
+    return count + sum(v for v in own.values() if isinstance(v, int))

@@ -1,0 +1,402 @@
+"""The transport and the silos without Flower: what they share, refuse, keep and survive."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from faraway import Here, final, folders, lines, serial, silo
+
+from perfed import experiment, trees
+from perfed import settings as setting
+from perfed.deploy.study import Study
+from perfed.errors import RunError
+from perfed.rounds import Protocol, rounds
+from perfed.sampling import Sampling
+from perfed.transport import Serial
+from perfed.transport.flower import Answer, Ask
+from perfed.wire import encode
+
+METHODS = ("fedavg", "fedrep", "ditto", "fedproto", "fedcp", "fedcac", "gpfl", "dualfed", "fedpick")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_silos_give_the_bits_of_serial(tmp_path: Path, method: str) -> None:
+    place = folders(tmp_path / "deployment", method=method)
+    run = Study(place / "server", Here(place)).conduct()
+    reference = serial(place, tmp_path / "runs")
+    assert final(run / "seed-0")["digest"] == final(reference)["digest"]
+    assert lines(run / "seed-0") == lines(reference)
+
+
+def test_batchnorm_that_stays_at_home_gives_the_bits_of_serial(tmp_path: Path) -> None:
+    place = folders(tmp_path / "deployment", model="cnn_bn", method="fedbn", rounds=1)
+    run = Study(place / "server", Here(place)).conduct()
+    assert final(run / "seed-0")["digest"] == final(serial(place, tmp_path / "runs"))["digest"]
+
+
+def test_sampling_drop_outs_and_tests_after_training_give_the_bits_of_serial(tmp_path: Path) -> None:
+    sampling = {"ratio": 0.67, "drop": 0.3}
+    place = folders(
+        tmp_path / "deployment", method="fedrep", sampling=sampling, rounds=4, every=2, after=True, seeds=[3]
+    )
+    run = Study(place / "server", Here(place)).conduct()
+    reference = serial(place, tmp_path / "runs").parent / "seed-3"
+    assert final(run / "seed-3")["digest"] == final(reference)["digest"]
+    assert lines(run / "seed-3") == lines(reference)
+
+
+def test_one_message_per_client_and_round(tmp_path: Path) -> None:
+    place = folders(tmp_path)
+    carrier = Here(place)
+    Study(place / "server", carrier).conduct()
+    work = [(ask.client, ask.score, ask.train) for ask in carrier.asked if ask.verb == "work"]
+    assert work == [(i, n, n + 1 if n < 2 else None) for n in range(3) for i in range(3)]
+
+
+def test_the_summary_is_a_runs_own(tmp_path: Path) -> None:
+    place = folders(tmp_path)
+    run = Study(place / "server", Here(place)).conduct()
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["transport"] == "flower"
+    assert experiment.opened(run).settings.method.name == "fedavg"
+
+
+# --- Stops and starts ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("after", [4, 7, 8, 10])
+def test_a_server_that_was_cut_off_anywhere_resumes_to_the_same_bits(tmp_path: Path, after: int) -> None:
+    place = folders(tmp_path / "deployment", method="fedrep", rounds=3)
+
+    class Cutting(Here):
+        def push(self, asks, seconds):  # type: ignore[no-untyped-def]
+            if len(self.asked) >= after:
+                raise KeyboardInterrupt
+            return super().push(asks, seconds)
+
+    with pytest.raises(KeyboardInterrupt):
+        Study(place / "server", Cutting(place)).conduct()
+    run = Study(place / "server", Here(place)).conduct()
+    reference = serial(place, tmp_path / "runs")
+    assert final(run / "seed-0")["digest"] == final(reference)["digest"]
+    assert lines(run / "seed-0") == lines(reference)
+
+
+def test_a_finished_experiment_asks_nobody(tmp_path: Path) -> None:
+    place = folders(tmp_path)
+    first = Study(place / "server", Here(place)).conduct()
+    carrier = Here(place)
+    assert Study(place / "server", carrier).conduct() == first
+    assert carrier.asked == []
+
+
+def test_lost_messages_and_crashed_clients_are_asked_again(tmp_path: Path) -> None:
+    place = folders(tmp_path / "deployment", method="fedrep")
+    seen: set[tuple[int, int | None]] = set()
+
+    def once(ask: Ask, answer: Answer) -> list[Answer | str]:
+        if (ask.client, ask.score) in seen:
+            return [answer]
+        seen.add((ask.client, ask.score))
+        return ["error 5 (the node is away)"]
+
+    run = Study(place / "server", Here(place, tamper=once)).conduct()
+    assert final(run / "seed-0")["digest"] == final(serial(place, tmp_path / "runs"))["digest"]
+
+
+def test_an_absent_silo_is_as_if_it_had_not_taken_part(tmp_path: Path) -> None:
+    place = folders(tmp_path / "deployment", method="fedrep")
+    terms = yaml.safe_load((place / "server" / "server.yaml").read_text()) | {"deadline": 0.8}
+    (place / "server" / "server.yaml").write_text(yaml.safe_dump(terms))
+    asked = 0
+
+    def away(client: int) -> bool:
+        nonlocal asked
+        asked += client == 2
+        return client == 2 and asked > 1  # it says hello and is never seen again
+
+    run = Study(place / "server", Here(place, away=away)).conduct()
+
+    class Two(Sampling):
+        def participants(self, seed: int, number: int, clients: int) -> list[int]:
+            return [0, 1]
+
+    settings = setting.load(place / "server" / "experiment.yaml", [f"out={tmp_path}"])
+    samples = experiment.samples_of(settings)
+    job = experiment.Job(settings, 0, tmp_path, samples, experiment.split_of(settings, samples, 0))
+    transport = Serial(job.site, job.store)
+    loop = rounds(job.method, job.server, transport, Two(), Protocol(), seed=0, clients=3, count=2)
+    last = [done.server for done in loop][-1]
+    from perfed.record import fingerprint
+
+    assert final(run / "seed-0")["server"] == fingerprint(last).hex()
+    assert [json.loads(t).get("absent") for t in (run / "seed-0" / "rounds.jsonl").read_text().splitlines()] == [
+        None,
+        [2],
+        [2],
+    ]
+
+
+# --- Answers that cannot be right ---------------------------------------------------------------------------------
+
+
+def _up(place: Path) -> trees.Params:
+    settings = setting.load(place / "server" / "experiment.yaml")
+    samples = experiment.samples_of(settings)
+    federation, _ = experiment.federation_of(settings, samples, experiment.split_of(settings, samples, 0), 0)
+    return experiment.task_of(settings, federation, 0).params()
+
+
+def _other_names(up: trees.Params) -> trees.Params:
+    return {f"{k}x": v for k, v in up.items()}
+
+
+def _other_shapes(up: trees.Params) -> trees.Params:
+    return {k: v[None] for k, v in up.items()}
+
+
+def _other_types(up: trees.Params) -> trees.Params:
+    return {k: v.double() for k, v in up.items()}
+
+
+def _not_a_number(up: trees.Params) -> trees.Params:
+    return {k: torch.full_like(v, torch.nan) for k, v in up.items()}
+
+
+def _infinite(up: trees.Params) -> trees.Params:
+    return {k: torch.full_like(v, torch.inf) for k, v in up.items()}
+
+
+BODIES = [
+    (_other_names, "wrong names"),
+    (_other_shapes, "should be"),
+    (_other_types, "should be"),
+    (_not_a_number, "NaN or infinite"),
+    (_infinite, "NaN or infinite"),
+]
+HEADS: list[tuple[Callable[[Answer], Answer], str]] = [
+    (lambda a: replace(a, train=7), "train 7"),
+    (lambda a: replace(a, client=0), "client 0"),
+    (lambda a: replace(a, base=9), "base 9"),
+    (lambda a: replace(a, experiment="00" * 16), "experiment"),
+    (lambda a: replace(a, body=a.body[:-1]), "SHA-256"),
+    (lambda a: replace(a, facts=a.facts | {"sizes": [0, 0, 0]}), "no training samples"),
+    (lambda a: replace(a, facts=a.facts | {"classes": ["one"]}), "classes"),
+]
+
+
+@pytest.fixture(scope="module")
+def without_two(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The server's state after one round of clients 0 and 1 alone."""
+    place = folders(tmp_path_factory.mktemp("clean") / "deployment", rounds=1)
+    there = iter([False])
+    study = Study(place / "server", Here(place, away=lambda i: i == 2 and next(there, True)))
+    study.patience = replace(study.patience, deadline=0.5)
+    return str(final(study.conduct() / "seed-0")["server"])
+
+
+CHANGES: list[tuple[str, Callable[[Answer, trees.Params], Answer], str]] = [
+    *((f.__name__, lambda a, up, f=f: replace(a, body=encode(f(up))), said) for f, said in BODIES),  # type: ignore[misc]
+    *((said, lambda a, up, f=f: f(a), said) for f, said in HEADS),  # type: ignore[misc]
+]
+
+
+@pytest.mark.parametrize(("change", "said"), [c[1:] for c in CHANGES], ids=[c[0] for c in CHANGES])
+def test_an_answer_that_cannot_be_right_is_refused_and_the_others_go_on(
+    tmp_path: Path, without_two: str, change: Callable[[Answer, trees.Params], Answer], said: str
+) -> None:
+    place = folders(tmp_path, rounds=1)
+    up = _up(place)
+
+    def tamper(ask: Ask, answer: Answer) -> list[Answer | str]:
+        return [change(answer, up) if ask.client == 2 and ask.train == 1 else answer]
+
+    run = Study(place / "server", Here(place, tamper=tamper)).conduct()
+    refused = [json.loads(t) for t in (run / "seed-0" / "refused.jsonl").read_text().splitlines()]
+    assert [r["client"] for r in refused] == [2]
+    assert said in refused[0]["why"]
+    assert final(run / "seed-0")["server"] == without_two
+
+
+def test_the_same_answer_twice_counts_once(tmp_path: Path) -> None:
+    place = folders(tmp_path / "deployment")
+    twice = Here(place, tamper=lambda ask, answer: [answer, answer])
+    run = Study(place / "server", twice).conduct()
+    assert final(run / "seed-0")["digest"] == final(serial(place, tmp_path / "runs"))["digest"]
+    refused = [json.loads(t)["why"] for t in (run / "seed-0" / "refused.jsonl").read_text().splitlines()]
+    assert refused and all("already given" in why for why in refused)
+
+
+def test_without_enough_answers_the_round_does_not_close(tmp_path: Path) -> None:
+    place = folders(tmp_path)
+    terms = yaml.safe_load((place / "server" / "server.yaml").read_text()) | {"least": 3}
+    (place / "server" / "server.yaml").write_text(yaml.safe_dump(terms))
+    refuse = Here(place, tamper=lambda ask, answer: [replace(answer, train=9) if ask.client == 1 else answer])
+    with pytest.raises(RunError, match="2 of 3 silos"):
+        Study(place / "server", refuse).conduct()
+
+
+# --- What a silo refuses -------------------------------------------------------------------------------------------
+
+
+def _asks(place: Path) -> list[Ask]:
+    carrier = Here(place)
+    Study(place / "server", carrier).conduct()
+    return [ask for ask in carrier.asked if ask.verb == "work"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ({"methods": ["fedrep"]}, "method 'fedavg' is not allowed"),
+        ({"data": ["xray"]}, "data 'digits' is not allowed"),
+        ({"epochs": 0}, "1 epochs per round"),
+        ({"seeded_private": False}, "public seed"),
+    ],
+)
+def test_a_request_outside_the_policy_is_refused_and_noted(
+    tmp_path: Path, policy: dict[str, object], said: str
+) -> None:
+    place = folders(tmp_path, policy=policy)
+    with pytest.raises(RunError, match="0 of 3 silos"):
+        Study(place / "server", Here(place)).conduct()
+    noted = json.loads((place / "silo-0" / "state" / "refused.jsonl").read_text().splitlines()[0])
+    assert said in noted["why"]
+    assert not list((place / "silo-0" / "state").glob("*/version-*"))
+
+
+def test_the_passes_that_a_method_adds_count_too(tmp_path: Path) -> None:
+    place = folders(tmp_path, method={"name": "fedrep", "head_epochs": 5})
+    with pytest.raises(RunError, match="6 epochs per round are more than the 3"):
+        Study(place / "server", Here(place)).conduct()
+
+
+def test_a_site_trains_no_more_rounds_than_it_allows(tmp_path: Path) -> None:
+    place = folders(tmp_path, rounds=3, policy={"rounds": 2})
+    with pytest.raises(RunError, match="round 3: 0 of 3"):
+        Study(place / "server", Here(place)).conduct()
+
+
+def test_metrics_stay_at_a_site_that_says_so(tmp_path: Path) -> None:
+    place = folders(tmp_path, policy={"metrics": False})
+    carrier = Here(place, tamper=lambda ask, answer: answers.append(answer) or [answer])  # type: ignore[func-returns-value]
+    answers: list[Answer] = []
+    run = Study(place / "server", carrier).conduct()
+    assert all(not a.scores and "labels" not in a.facts and "majority" not in a.facts for a in answers)
+    assert lines(run / "seed-0")[-1]["test"]["count"] == [0, 0, 0]
+
+
+def test_a_message_for_another_client_is_refused(tmp_path: Path) -> None:
+    place = folders(tmp_path)
+    ask = _asks(place)[0]
+    answer = silo(place, 1).answer(ask)
+    assert "the message is for client 0" in answer.refused
+    assert answer.body == b""
+    assert "client 0" in (place / "silo-1" / "state" / "refused.jsonl").read_text()
+
+
+def test_a_server_with_another_perfed_is_refused(tmp_path: Path) -> None:
+    place = folders(tmp_path)
+    ask = replace(_asks(place)[0], version="0.0.1")
+    assert "perfed 0.0.1" in silo(place, 0).answer(ask).refused
+
+
+def test_an_experiment_cannot_name_a_path(tmp_path: Path) -> None:
+    place = folders(tmp_path)
+    ask = replace(_asks(place)[0], experiment="../../elsewhere")
+    assert "cannot name an experiment" in silo(place, 0).answer(ask).refused
+    assert not (place / "elsewhere").exists()
+
+
+def test_a_split_file_named_by_the_server_is_not_opened(tmp_path: Path) -> None:
+    place = folders(tmp_path)
+    ask = _asks(place)[0]
+    ask = replace(ask, settings=ask.settings | {"split": "/etc/hostname"})
+    assert silo(place, 0).answer(ask).refused == ""
+
+
+# --- What a silo keeps ---------------------------------------------------------------------------------------------
+
+
+def test_the_same_request_gives_the_same_answer_without_training_again(tmp_path: Path) -> None:
+    place = folders(tmp_path, method="fedrep")
+    last = [ask for ask in _asks(place) if ask.client == 0 and ask.train == 2][0]
+    own = silo(place, 0)
+    trained = (place / "silo-0" / "state" / last.experiment / "trained").read_text()
+    first, second = own.answer(last), own.answer(last)
+    assert first.body == second.body != b""
+    assert (place / "silo-0" / "state" / last.experiment / "trained").read_text() == trained
+
+
+def test_a_missing_version_is_an_error_and_never_a_fresh_start(tmp_path: Path) -> None:
+    place = folders(tmp_path, method="fedrep")
+    last = [ask for ask in _asks(place) if ask.client == 0 and ask.train == 2][0]
+    state = place / "silo-0" / "state" / last.experiment
+    for path in state.glob("version-*"):
+        path.unlink()
+    assert "version 1 of the private state is missing" in silo(place, 0).answer(last).refused
+
+
+def test_a_damaged_version_is_an_error(tmp_path: Path) -> None:
+    place = folders(tmp_path, method="fedrep")
+    last = [ask for ask in _asks(place) if ask.client == 0 and ask.train == 2][0]
+    state = place / "silo-0" / "state" / last.experiment / "version-1.state"
+    state.write_bytes(state.read_bytes()[:-1] + b"?")
+    changed = replace(last, score=None, train=3)
+    assert "SHA-256" in silo(place, 0).answer(changed).refused
+
+
+def test_private_files_are_the_owners_alone(tmp_path: Path) -> None:
+    place = folders(tmp_path, method="fedrep")
+    experiment_folder = place / "silo-0" / "state" / _asks(place)[0].experiment
+    assert experiment_folder.stat().st_mode & 0o077 == 0
+    modes = {p.name: p.stat().st_mode & 0o777 for p in experiment_folder.glob("version-*")}
+    assert modes and set(modes.values()) == {0o600}
+
+
+def test_in_deployment_private_parts_come_from_entropy(tmp_path: Path) -> None:
+    """Two deployments with one seed agree in nothing private and nothing trained, but in what the server sends first."""
+    first: list[dict[str, bytes]] = []
+    for name in ("a", "b"):
+        place = folders(tmp_path / name, method="fedper", rounds=1, policy={"seeded_private": False})
+        terms = yaml.safe_load((place / "server" / "server.yaml").read_text()) | {"seeded_private": False}
+        (place / "server" / "server.yaml").write_text(yaml.safe_dump(terms))
+        carrier = Here(place)
+        run = Study(place / "server", carrier).conduct()
+        ask = next(a for a in carrier.asked if a.verb == "work")
+        state = place / "silo-0" / "state" / ask.experiment
+        other = place / "silo-1" / "state" / ask.experiment
+        first.append(
+            {
+                "down": ask.body,
+                "start": (state / "version-0.state").read_bytes(),
+                "up": (state / "version-1.answer").read_bytes(),
+            }
+        )
+        assert first[-1]["start"] != (other / "version-0.state").read_bytes()
+        assert final(run / "seed-0")["private"] is None  # the server learns nothing of private states, not even a hash
+    assert first[0]["down"] == first[1]["down"]
+    assert first[0]["start"] != first[1]["start"]
+    assert first[0]["up"] != first[1]["up"]
+
+
+def test_a_silos_own_files_are_found_by_its_own_configuration(tmp_path: Path) -> None:
+    import numpy as np
+
+    place = folders(tmp_path, data="measured", partition="iid", policy={"data": ["measured"]})
+    rng = np.random.default_rng(0)
+    for i in range(3):
+        x = rng.normal(size=(40 + i, 5)).astype(np.float32)
+        labels = np.array(["b", "a", "c"])[np.arange(40 + i) % (2 if i == 1 else 3)]  # silo 1 has no c
+        np.savez(place / f"silo-{i}" / "own.npz", x=x, y=labels)
+        entry = {"name": "npz:own.npz", "classes": ["a", "b", "c"]}
+        (place / f"silo-{i}" / "silo.yaml").write_text(yaml.safe_dump({"client": i, "data": {"measured": entry}}))
+    run = Study(place / "server", Here(place)).conduct()
+    clients = json.loads((run / "seed-0" / "clients.json").read_text())
+    assert [sum(row) for row in clients["labels"]] == [40, 41, 42]
+    assert clients["labels"][1][2] == 0
+    assert clients["classes"] == ["a", "b", "c"]
