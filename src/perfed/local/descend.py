@@ -33,7 +33,7 @@ def descend(
     old = trees.leaves(start)
     moving = [leaf.is_floating_point() and not trees.is_state(path) for path, leaf in zip(paths, old, strict=True)]
     decays = [budget.weight_decay if decay is None else decay(path) for path in paths]
-    stacked = any(torch._C._functorch.is_batchedtensor(leaf) for leaf in old)
+    stacked = torch._C._functorch.peek_interpreter_stack() is not None  # even where the start itself has no client axis
     engine = _stacked if stacked else _eager
     return engine(loss, start, old, moving, [d for d, m in zip(decays, moving, strict=True) if m], batches, budget)
 
