@@ -59,7 +59,8 @@ class LGFedAvg(Method[Server, Down, Up, Mine]):
     def send(self, server: Server, client: int) -> Down:
         if int(server.round) < self.warmup:
             return Down(server.head, server.body, {})
-        return Down(server.head, {}, {} if bool(server.begun.all()) else server.body)
+        needed = self.warmup and not bool(server.begun.all())  # without a warm-up everyone has the start already
+        return Down(server.head, {}, server.body if needed else {})
 
     def local(self, task: Task, down: Down, mine: Mine, data: Shard) -> tuple[Up, Mine]:
         start = self._body(down, mine) | down.head
@@ -81,8 +82,7 @@ class LGFedAvg(Method[Server, Down, Up, Mine]):
         if new.common:
             return server._replace(body=new.common, head=new.head, round=server.round + 1)
         begun = server.begun.scatter(0, torch.tensor(ups.ids), True)
-        body = {} if bool(begun.all()) else server.body  # nobody needs the checkpoint any more
-        return Server(body, new.head, begun, server.round + 1)
+        return server._replace(head=new.head, begun=begun, round=server.round + 1)
 
     def predict(self, task: Task, down: Down, mine: Mine, x: Tensor) -> Tensor:
         return task.logits(self._body(down, mine) | down.head, x)

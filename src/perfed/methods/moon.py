@@ -21,6 +21,8 @@ class Moon(Method[Params, Params, Params, Params]):
     projection: bool = False  # whether a projection head (two linear layers) stands between body and head
     norm: Norm = "all"
 
+    reveals = "the previous model is the client's last answer, which the server has had"
+
     send = broadcast
     merge = average
 

@@ -17,13 +17,14 @@ from ..trees import Params
 
 class Server(NamedTuple):
     body: Params
-    head: Params  # the calibrated classifier, once there is one
+    head: Params  # the fixed classifier, or the calibrated one
+    calibrated: Tensor
     round: Tensor
 
 
 class Down(NamedTuple):
     body: Params
-    head: Params
+    head: Params  # empty until it is calibrated: everyone can draw the fixed one
     survey: Params  # not empty in the round that calibrates
 
 
@@ -37,6 +38,7 @@ class SphereFed(Method[Server, Down, Up, tuple[()]]):
     """Fit cosines with fixed orthonormal class vectors to one-hot labels; average the body alone."""
 
     calibrate: bool = False  # whether the last round solves for the best classifier instead of training
+    projection: bool = False  # whether a trained linear layer follows the body: after a ReLU half the sphere is out of reach
     ridge: float = 1.0  # r, of the least squares of the calibration
     rounds: int = 300  # T, the round that calibrates
     norm: Norm = "all"
@@ -53,36 +55,55 @@ class SphereFed(Method[Server, Down, Up, tuple[()]]):
                               "the network needs wider ones")
 
     def init(self, task: Task, clients: int) -> tuple[Server, tuple[()]]:
-        _sphere(task)
-        return Server(task.split(task.params())[0], {}, torch.zeros((), dtype=torch.int64)), ()
+        body, head = task.split(task.params())[0], _sphere(task).params()
+        body |= _projection(task).params() if self.projection else {}
+        return Server(body, head, torch.zeros((), dtype=torch.bool), torch.zeros((), dtype=torch.int64)), ()
 
     def send(self, server: Server, client: int) -> Down:
         last = self.calibrate and int(server.round) + 1 == self.rounds
-        return Down(server.body, server.head, {"last": torch.ones((), dtype=torch.bool)} if last else {})
+        head = server.head if bool(server.calibrated) else {}
+        return Down(server.body, head, {"last": torch.ones((), dtype=torch.bool)} if last else {})
+
+    def _on_sphere(self, task: Task, body: Params, x: Tensor) -> Tensor:
+        z = task.features(body, x)
+        return F.normalize(_projection(task)(body, z) if self.projection else z)
 
     def local(self, task: Task, down: Down, mine: tuple[()], data: Shard) -> tuple[Up, tuple[()]]:
         if down.survey:
-            return Up({}, _statistics(task, down.body, data)), ()
-        sphere = _sphere(task)
+            return Up({}, self._statistics(task, down.body, data)), ()
+        sphere, wanted = _sphere(task), torch.eye(task.classes, device=task.device)
 
         def loss(body: Params, batch: Batch) -> Tensor:
-            cosines = sphere(sphere.start, F.normalize(task.features(body, batch.x)))
-            return batch.mean((cosines - F.one_hot(batch.y, task.classes)).square().sum(1))
+            cosines = sphere(sphere.start, self._on_sphere(task, body, batch.x))
+            return batch.mean((cosines - wanted[batch.y]).square().sum(1))
 
         return Up(descend(loss, down.body, data.epochs(self.budget.epochs), self.budget), {}), ()
+
+    def _statistics(self, task: Task, body: Params, data: Shard) -> Params:
+        wanted = torch.eye(task.classes, device=task.device)
+        gram = torch.zeros(task.width, task.width, device=task.device)
+        cross = torch.zeros(task.width, task.classes, device=task.device)
+        for batch in data.passes():
+            with torch.no_grad():
+                h = self._on_sphere(task.served, body, batch.x)
+            seen = h if batch.mask is None else h * batch.mask[:, None]
+            gram, cross = gram + seen.T @ h, cross + seen.T @ wanted[batch.y]
+        return {"gram": gram, "cross": cross}
 
     def merge(self, server: Server, ups: Uploads[Up]) -> Server:
         answers = ups.trees
         if answers[0].body:  # a classifier calibrated for another body is forgotten
-            return Server(mean([up.body for up in answers], ups.sizes), {}, server.round + 1)
+            body = mean([up.body for up in answers], ups.sizes)
+            return Server(body, server.head, torch.zeros_like(server.calibrated), server.round + 1)
         total = combine([1.0] * len(answers), [up.statistics for up in answers])
         gram, cross = total["gram"].double(), total["cross"].double()
         best = torch.linalg.solve(gram + self.ridge * torch.eye(len(gram), dtype=gram.dtype), cross)
-        return Server(server.body, {"sphere.weight": best.T.float().contiguous()}, server.round + 1)
+        head = {"sphere.weight": best.T.float().contiguous()}
+        return Server(server.body, head, torch.ones_like(server.calibrated), server.round + 1)
 
     def predict(self, task: Task, down: Down, mine: tuple[()], x: Tensor) -> Tensor:
         sphere = _sphere(task)
-        return sphere(down.head or sphere.start, F.normalize(task.features(down.body, x)))
+        return sphere(down.head or sphere.start, self._on_sphere(task, down.body, x))
 
     def after(self, down: Down, up: Up) -> Down:
         return Down(up.body or down.body, down.head, down.survey)
@@ -99,12 +120,5 @@ def _sphere(task: Task) -> Part:
     return task.part("sphere", build)
 
 
-def _statistics(task: Task, body: Params, data: Shard) -> Params:
-    gram = torch.zeros(task.width, task.width, device=task.device)
-    cross = torch.zeros(task.width, task.classes, device=task.device)
-    for batch in data.passes():
-        with torch.no_grad():
-            h = F.normalize(task.served.features(body, batch.x))
-        seen = h if batch.mask is None else h * batch.mask[:, None]
-        gram, cross = gram + seen.T @ h, cross + seen.T @ F.one_hot(batch.y, task.classes).float()
-    return {"gram": gram, "cross": cross}
+def _projection(task: Task) -> Part:
+    return task.part("projection", lambda: nn.Linear(task.width, task.width))
