@@ -14,6 +14,9 @@ NEEDS_NORM = {"fedbn"}
 OPTIONS: dict[str, dict[str, Any]] = {  # fields under which a method learns the small problem in few rounds
     "dualfed": {"contrast": 1.0, "projector_norm": False},  # BatchNorm over batches of two magnifies rounding a millionfold
     "fedcac": {"narrowing": 10},
+    "lgfedavg": {"warmup": 1},  # or the few rounds of a check would all be FedAvg
+    "pfedme": {"spring": 5.0, "personal_lr": 0.1},  # 15 · 0.1 would overshoot
+    "spherefed": {"projection": True},  # eight features after a ReLU reach too little of the sphere
 }
 
 
