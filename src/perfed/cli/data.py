@@ -138,7 +138,7 @@ def _draw(found: Any, samples: Any, folder: Path) -> list[Path]:
     written = [folder / "clients-classes.png"]
     save(bubbles(counts, found.names, samples.classes), written[0])
     if samples.kind == "image":
-        images = [samples.x[rows[:8].copy()].numpy() for rows in found.train[:20]]
+        images = [samples.x[rows[:12].copy()].numpy() for rows in found.train[:20]]
         written.append(folder / "examples.png")
         save(examples(images, list(found.names[:20])), written[1])
     return written

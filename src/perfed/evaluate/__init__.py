@@ -1,0 +1,1 @@
+"""How clients do: figures of a round, over clients, rounds and seeds."""

@@ -1,0 +1,110 @@
+"""The tree's own rules: imports point one way, no method imports another, only the command line prints."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parents[2] / "src" / "perfed"
+FILES = sorted(SRC.rglob("*.py"))
+
+# Each entry may import those to its right or on later lines, never an earlier one.
+LAYERS = [
+    ["cli"],
+    ["deploy", "papers"],
+    ["analysis", "catalogue"],
+    ["face"],
+    ["comparison"],
+    ["cells", "report"],
+    ["experiment", "testing"],
+    ["record", "settings"],
+    ["rounds"],
+    ["transport", "evaluate"],
+    ["methods", "sampling"],
+    ["method", "wire"],
+    ["federation", "task", "server"],
+    ["local", "partition", "models", "data"],
+    ["trees", "keys"],
+    ["errors"],
+]
+LEVEL = {name: depth for depth, names in enumerate(LAYERS) for name in names}
+
+
+def unit(path: Path) -> str:
+    return path.relative_to(SRC).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> set[tuple[str, ...]]:
+    """The perfed modules that a file imports, as parts below the package; what only type checkers see does not count."""
+    found = set()
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    typing_only = {id(sub) for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+                   for sub in ast.walk(node)}
+    here = path.relative_to(SRC).parts[:-1]
+    for node in ast.walk(tree):
+        if id(node) in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {tuple(alias.name.split(".")[1:]) for alias in node.names if alias.name.startswith("perfed.")}
+        elif isinstance(node, ast.ImportFrom):
+            module = (node.module or "").split(".") if node.module else []
+            if node.level:
+                base = [*here[: len(here) - (node.level - 1)], *module]
+            elif module[:1] == ["perfed"]:
+                base = module[1:]
+            else:
+                continue
+            found |= {tuple(base)} if base else {(alias.name,) for alias in node.names}
+            found |= {(*base, alias.name) for alias in node.names} if base in (["methods"],) else set()
+    return {parts for parts in found if parts}
+
+
+def test_every_module_has_its_place() -> None:
+    units = {unit(path) for path in FILES} - {"__init__"}
+    assert units == set(LEVEL), sorted(units ^ set(LEVEL))
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if unit(p) != "__init__"], ids=lambda p: str(p.relative_to(SRC)))
+def test_imports_point_one_way(path: Path) -> None:
+    own = unit(path)
+    for parts in imports(path):
+        if parts[0] != own and parts[0] in LEVEL:
+            assert LEVEL[parts[0]] > LEVEL[own], f"{own} imports {'.'.join(parts)}"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if unit(p) == "methods" and p.stem != "__init__"], ids=lambda p: p.stem)
+def test_no_method_imports_another(path: Path) -> None:
+    assert not [parts for parts in imports(path) if parts[0] == "methods"]
+
+
+def test_only_transport_and_what_is_above_it_know_the_wire() -> None:
+    users = {unit(path) for path in FILES for parts in imports(path) if parts[0] == "wire" and unit(path) != "wire"}
+    assert users <= {"transport", "testing", "deploy", "catalogue"}, users
+
+
+def test_data_and_partition_never_import_methods() -> None:
+    for path in FILES:
+        if unit(path) in ("data", "partition"):
+            assert not {parts[0] for parts in imports(path)} & {"method", "methods"}
+
+
+def test_only_the_command_line_prints() -> None:
+    for path in FILES:
+        if unit(path) != "cli":
+            calls = [n for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.Call)]
+            assert not [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "print"], path
+
+
+def test_nothing_is_unpickled() -> None:
+    for path in FILES:
+        if path.stem == "testing":  # checks that methods survive pickling
+            continue
+        text = path.read_text(encoding="utf-8")
+        assert "import pickle" not in text and "allow_pickle=True" not in text, path
+        assert "torch.load(" not in text or "weights_only=True" in text, path
+
+
+def test_every_module_says_in_a_sentence_what_it_is() -> None:
+    for path in FILES:
+        said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        assert said and len(said.splitlines()[0]) > 10, path

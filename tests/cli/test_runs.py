@@ -1,0 +1,165 @@
+"""Runs from the command line: the same digest everywhere, kills and resumes included; bad input is one sentence."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PERFED = [sys.executable, "-c", "from perfed.cli import main; main()"]
+SMALL = ["clients=4", "rounds=3", "partition=iid", "budget.lr=0.05", "data.fraction=0.2"]
+
+
+def perfed(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([*PERFED, *words], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def result(*words: str) -> Any:
+    return json.loads(perfed(*words, "--json").stdout)
+
+
+def test_a_run_reports_what_scripts_rely_on(tmp_path: Path) -> None:
+    found = result("run", "method=fedper", *SMALL, "seeds=0,1", f"out={tmp_path}")
+    assert {"method", "rounds", "seconds", "transport", "accuracy", "bytes_up", "bytes_down", "run", "digest"} <= set(found)
+    assert found["method"] == "fedper" and found["rounds"] == 3 and len(found["digests"]) == 2
+    for moment in ("best", "last", "validation"):
+        assert {"round", "weighted", "mean", "std", "cv"} <= set(found["accuracy"][moment])
+    folder = Path(found["run"])
+    lines = (folder / "seed-1" / "rounds.jsonl").read_text().splitlines()
+    assert [json.loads(line)["round"] for line in lines] == [0, 1, 2, 3]
+    assert len(json.loads(lines[-1])["test"]["correct"]) == 4
+    assert {"settings.yaml", "manifest.json", "summary.json"} <= {p.name for p in folder.iterdir()}
+    body = 64 * 64 * 4 + 64 * 4  # the shared body of the embedded MLP, in float32
+    assert found["bytes_up"] == found["bytes_down"] == body * 4 * 3 * 2  # clients, rounds, seeds
+
+
+def test_transports_and_repeats_give_one_digest(tmp_path: Path) -> None:
+    ways = [["transport=serial"], ["transport=pooled", "workers=1"], ["transport=pooled", "workers=2"], ["transport=pooled", "workers=3"]]
+    digests = {result("run", "method=fedcp", *SMALL, *way, f"out={tmp_path}")["digest"] for way in ways}
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("kills", [4])
+def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(tmp_path: Path, kills: int) -> None:
+    job = ["method=fedcac", "clients=4", "rounds=25", "partition=iid", "transport=pooled", "workers=2", "checkpoint=0", "model=cnn_bn",
+           "data.fraction=0.4"]
+    straight = result("run", *job, f"out={tmp_path / 'straight'}")["digest"]
+    out = tmp_path / "killed"
+    luck = random.Random(0)
+    command = ["run", *job, f"out={out}", "name=it"]
+    for _ in range(kills):
+        process = subprocess.Popen([*PERFED, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True)
+        began = time.monotonic()
+        while not (out / "it" / "manifest.json").exists() and time.monotonic() - began < 60:
+            time.sleep(0.02)
+        time.sleep(luck.uniform(0.2, 4.0))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        command = ["resume", str(out / "it")]
+    assert result("resume", str(out / "it"))["digest"] == straight
+
+
+def test_a_comparison_always_shows_majority_and_local(tmp_path: Path) -> None:
+    found = result("compare", "methods=fedavg,fedper", *SMALL, f"out={tmp_path}")
+    assert [row["method"] for row in found["table"]][:2] == ["majority", "local"]
+    assert (Path(found["run"]) / "report.html").stat().st_size > 10_000
+    page = (Path(found["run"]) / "report.html").read_text()
+    assert "http://" not in page.replace("http://www.w3.org", "") and "https://" not in page
+
+
+def test_methods_are_listed_with_what_crosses() -> None:
+    rows = {row["name"]: row for row in result("methods")}
+    assert {"name", "paper", "fields", "up", "down", "private"} <= set(rows["fedrep"])
+    assert rows["fedrep"]["up"] == ["body"] and rows["fedrep"]["private"] == ["head"] and rows["local"]["up"] == []
+
+
+BAD = {
+    "setting": (["run", "rouds=3"], "did you mean 'rounds'"),
+    "method": (["run", "method=fedrap"], "did you mean 'fedrep'"),
+    "data": (["run", "data=digit"], "did you mean 'digits'"),
+    "model": (["run", "model=mpl"], "did you mean 'mlp'"),
+    "partition": (["run", "partition=dirichle"], "did you mean 'dirichlet'"),
+    "method option": (["run", "method=fedcp", "method.aling=1"], "did you mean 'method.align'"),
+    "type": (["run", "budget.lr=fast"], "budget.lr must be a valid number"),
+    "alpha": (["run", "partition.alpha=0"], "alpha must be positive"),
+    "clients": (["run", "clients=2000"], "cannot share 1797 samples"),
+    "impossible": (["run", "clients=900", "partition.alpha=0.001"], "Dirichlet"),
+    "batch": (["run", "budget.batch_size=0"], "batch_size must be at least 1"),
+    "rounds": (["run", "rounds=0"], "rounds must be at least 1"),
+    "fedbn": (["run", "method=fedbn"], "BatchNorm"),
+    "fedprox": (["run", "method=fedprox", "method.spring=0"], "FedAvg"),
+    "fedcac": (["run", "method=fedcac", "method.narrowing=0"], "narrowing"),
+    "alone": (["run", "method=fedcac", "sampling.ratio=0.05"], "at least 2 participants"),
+    "file": (["run", "nothing.yaml"], "cannot read settings"),
+    "resume": (["resume", "nowhere"], "no run"),
+    "report": (["report", "nowhere"], "nowhere"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(BAD))
+def test_bad_input_is_one_clear_sentence(case: str, tmp_path: Path) -> None:
+    words, said = BAD[case]
+    extra = [f"out={tmp_path}"] if words[0] == "run" else []
+    done = perfed(*words, *extra, code=2)
+    assert said.lower() in done.stderr.lower() and "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir()), "nothing was begun"
+
+
+def test_damaged_files_are_named_and_nothing_is_lost(tmp_path: Path) -> None:
+    folder = Path(result("run", "method=fedper", *SMALL, f"out={tmp_path}", "name=it")["run"])
+    (folder / "seed-0" / "final.json").unlink()
+    state = next((folder / "seed-0").glob("checkpoint-*.safetensors"))
+    good = state.read_bytes()
+    state.write_bytes(good[:-100])
+    assert "checkpoint" in perfed("resume", str(folder), code=2).stderr
+    state.write_bytes(good)
+    split = folder / "seed-0" / "split.safetensors"
+    kept = split.read_bytes()
+    split.write_bytes(kept[:50] + bytes([kept[50] ^ 1]) + kept[51:])
+    assert "split" in perfed("resume", str(folder), code=2).stderr
+    split.write_bytes(kept)
+    text = (folder / "settings.yaml").read_text()
+    (folder / "settings.yaml").write_text(text.replace("lr: 0.05", "lr: 0.06"))
+    assert "changed after the run began" in perfed("resume", str(folder), code=2).stderr
+    (folder / "settings.yaml").write_text("{")
+    assert "YAML" in perfed("resume", str(folder), code=2).stderr
+    (folder / "settings.yaml").write_text(text)
+    perfed("resume", str(folder))
+
+
+def test_a_folder_that_belongs_to_another_run_is_left_alone(tmp_path: Path) -> None:
+    folder = result("run", "method=fedper", *SMALL, f"out={tmp_path}", "name=it")["run"]
+    assert "already holds a run" in perfed("run", "method=fedavg", *SMALL, f"out={tmp_path}", "name=it", code=2).stderr
+    assert "is itself a run" in perfed("run", "method=fedavg", *SMALL, f"out={folder}", code=2).stderr
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence() -> None:
+    done = perfed("run", *SMALL, "out=/proc/nowhere", code=2)
+    assert "cannot write" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
+    from perfed.errors import RunError
+    from perfed.record import Lines
+
+    (tmp_path / "rounds.jsonl").symlink_to("/dev/full")
+    with pytest.raises(RunError, match="disk is full"):
+        Lines(tmp_path / "rounds.jsonl").append({"round": 0})
+
+
+def test_help_helps() -> None:
+    for verb in ("run", "compare", "resume", "methods", "report", "doctor", "data"):
+        said = perfed(verb, "--help").stdout
+        assert "Usage" in said and len(said) > 150
