@@ -34,6 +34,8 @@ class FedALA(Method[Params, Params, Params, Mine]):
 
     stacks: ClassVar[str] = "FedALA first learns to blend until the loss has settled, each client in its own time"
 
+    reveals = "the upper layers as they were trained, which are part of the model that is averaged"
+
     send = broadcast
     merge = average
 

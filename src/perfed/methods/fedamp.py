@@ -25,6 +25,8 @@ class FedAMP(Method[tuple[Params, ...], Params, Params, Params]):
     width: float = 0.1  # σ, squared distance at which attention has dropped to 1/e
     start: Literal["own", "cloud"] = "own"  # where local training begins: the client's model, or the mixture sent to it
 
+    reveals = "the client's own model, which the server compares and mixes with the others"
+
     def __post_init__(self) -> None:
         positive("FedAMP", "spring (λ)", self.spring, "without it FedAMP is Local")
         positive("FedAMP", "attention (α)", self.attention, "nobody would listen to anybody")

@@ -45,14 +45,14 @@ class FedFomo(Method[Server, Down, Up, Params]):
     explore: float = 0.3  # ε, chance that a client is sent models at random instead of those that helped it most
     cooling: float = 0.05  # how much ε drops each round
 
+    reveals = "the client's own model, which the server passes on to others"
+
     def __post_init__(self) -> None:
         positive("FedFomo", "models (M)", self.models, "without models from others it is Local; 5 is usual")
         if not 0 < self.held_out < 1:
             raise MethodError(f"FedFomo needs held_out in (0, 1), got {self.held_out:g}; 0.2 is usual")
         if not 0 <= self.explore <= 1 or self.cooling < 0:
-            raise MethodError(
-                f"FedFomo needs explore (ε) in [0, 1] and cooling ≥ 0, got {self.explore:g}, {self.cooling:g}"
-            )
+            raise MethodError(f"FedFomo needs explore (ε) in [0, 1] and cooling ≥ 0, got {self.explore:g}, {self.cooling:g}")
 
     def check(self, task: Task, sizes: list[int], participants: int) -> None:
         if task.has_norm and min(sizes) < 3:

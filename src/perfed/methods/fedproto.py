@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from ..local import Batch, Shard, descend
@@ -39,7 +38,7 @@ class FedProto(Method[Prototypes, Prototypes, Prototypes, Params]):
     def local(self, task: Task, down: Prototypes, mine: Params, data: Shard) -> tuple[Prototypes, Params]:
         def loss(m: Params, batch: Batch) -> Tensor:
             z = task.features(m, batch.x)
-            one_hot = F.one_hot(batch.y, task.classes).to(z.dtype)
+            one_hot = (batch.y[:, None] == torch.arange(task.classes, device=z.device)).to(z.dtype)
             _gather(m, z.detach(), one_hot if batch.mask is None else one_hot * batch.mask[:, None])
             far = (z - one_hot @ down.centres).square().mean(1) * (one_hot @ down.known)  # no prototype, no pull
             return cross_entropy(task.classify(m, z), batch) + self.pull * batch.mean(far)

@@ -35,7 +35,7 @@ class PFedMe(Method[Params, Params, Params, Params]):
         if self.budget.lr * self.spring >= 1:
             raise MethodError(
                 f"pFedMe needs budget.lr · spring (ηλ) < 1, got {self.budget.lr * self.spring:g}: "
-                "w would jump past the personal model"
+                f"w would jump past the personal model; a spring below {1 / self.budget.lr:g} fits this learning rate"
             )
 
     def init(self, task: Task, clients: int) -> tuple[Params, Params]:
