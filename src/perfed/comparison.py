@@ -1,19 +1,16 @@
 """Several methods on the same splits, seeds and budgets, cell by cell, as many at once as there are cores."""
 
-import multiprocessing as mp
 import os
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from . import experiment
+from . import cells, experiment
 from . import settings as setting
 from .data import Samples
-from .errors import InputError, PerfedError, RunError
+from .errors import InputError, RunError
 from .experiment import OnRound, Run
 from .methods import CATALOGUE, find
 from .partition import Split
@@ -131,55 +128,7 @@ def _finish(
 
 def _cells(runs: list[Run], samples: Samples, splits: dict[int, Split], on_round: OnRound | None) -> None:
     """Train every method and seed: one process per cell where cells are as many as cores, else one after another."""
-    cells = [(r, seed) for r in runs for seed in r.settings.seeds]
+    every = [cells.Cell(found, seed, samples, splits[seed]) for found in runs for seed in found.settings.seeds]
     base = runs[0].settings
-    workers = min(base.workers or os.cpu_count() or 1, len(cells))
-    if workers < 2 or base.transport == "pooled" or base.device != "cpu":
-        for found, seed in cells:
-            experiment.train_seed(found, seed, samples, splits[seed], on_round)
-        return
-    context, alive = mp.get_context("fork"), dict[Connection, Any]()
-    cells.reverse()
-    try:
-        while cells or alive:
-            while cells and len(alive) < workers:
-                found, seed = cells.pop()
-                here, there = context.Pipe()
-                one = Run(found.path, found.settings.model_copy(update={"workers": 1}))
-                process = context.Process(target=_cell, args=(one, seed, samples, splits[seed], there))
-                process.start()
-                there.close()
-                alive[here] = process
-            for pipe in wait(list(alive)):
-                _listen(pipe, alive, on_round)  # type: ignore[arg-type]
-    finally:
-        for process in alive.values():
-            if process.is_alive():
-                os.kill(process.pid, signal.SIGINT)  # lets a cell write its checkpoint
-            process.join()
-
-
-def _listen(pipe: Connection, alive: dict[Connection, Any], on_round: OnRound | None) -> None:
-    try:
-        word = pipe.recv()
-    except EOFError:
-        process = alive.pop(pipe)
-        process.join()
-        raise RunError(f"a cell's process ended unexpectedly (exit code {process.exitcode}); resume goes on") from None
-    if isinstance(word, tuple):
-        if on_round:
-            on_round(*word)
-        return
-    alive.pop(pipe).join()
-    if word != "done":
-        raise RunError(word)
-
-
-def _cell(found: Run, seed: int, samples: Samples, split: Split, pipe: Connection) -> None:
-    try:
-        experiment.train_seed(found, seed, samples, split, lambda seed, done: pipe.send((seed, done.number)))
-        pipe.send("done")
-    except PerfedError as refused:
-        pipe.send(f"{found.settings.method.name}, seed {seed}: {refused}")
-    except KeyboardInterrupt:
-        pipe.send("interrupted")
+    together = base.transport != "pooled" and base.device == "cpu"
+    cells.train(iter(every), min(base.workers or os.cpu_count() or 1, len(every)) if together else 1, on_round)
