@@ -17,8 +17,9 @@ SMALL = ["clients=4", "rounds=3", "partition=iid", "budget.lr=0.05", "data.fract
 
 
 def perfed(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([*PERFED, *words], capture_output=True, text=True, timeout=300,
-                          env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
+    done = subprocess.run(
+        [*PERFED, *words], capture_output=True, text=True, timeout=300, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False
+    )
     assert done.returncode == code, done.stderr
     return done
 
@@ -43,22 +44,41 @@ def test_a_run_reports_what_scripts_rely_on(tmp_path: Path) -> None:
 
 
 def test_transports_and_repeats_give_one_digest(tmp_path: Path) -> None:
-    ways = [["transport=serial"], ["transport=pooled", "workers=1"], ["transport=pooled", "workers=2"], ["transport=pooled", "workers=3"]]
+    ways = [
+        ["transport=serial"],
+        ["transport=pooled", "workers=1"],
+        ["transport=pooled", "workers=2"],
+        ["transport=pooled", "workers=3"],
+    ]
     digests = {result("run", "method=fedcp", *SMALL, *way, f"out={tmp_path}")["digest"] for way in ways}
     assert len(digests) == 1
 
 
 @pytest.mark.parametrize("kills", [4])
 def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(tmp_path: Path, kills: int) -> None:
-    job = ["method=fedcac", "clients=4", "rounds=25", "partition=iid", "transport=pooled", "workers=2", "checkpoint=0", "model=cnn_bn",
-           "data.fraction=0.4"]
+    job = [
+        "method=fedcac",
+        "clients=4",
+        "rounds=25",
+        "partition=iid",
+        "transport=pooled",
+        "workers=2",
+        "checkpoint=0",
+        "model=cnn_bn",
+        "data.fraction=0.4",
+    ]
     straight = result("run", *job, f"out={tmp_path / 'straight'}")["digest"]
     out = tmp_path / "killed"
     luck = random.Random(0)
     command = ["run", *job, f"out={out}", "name=it"]
     for _ in range(kills):
-        process = subprocess.Popen([*PERFED, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                   env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True)
+        process = subprocess.Popen(
+            [*PERFED, *command],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            start_new_session=True,
+        )
         began = time.monotonic()
         while not (out / "it" / "manifest.json").exists() and time.monotonic() - began < 60:
             time.sleep(0.02)
