@@ -96,11 +96,12 @@ def test_the_most_alike_work_together_and_ever_fewer_of_them() -> None:
 
 
 def test_at_the_last_round_of_narrowing_rounding_cannot_part_the_closest_pair() -> None:
-    size = 997
-    rows = [torch.zeros(size, dtype=torch.bool).index_fill(0, torch.arange(7 * i, 7 * i + 331), True) for i in range(9)]
-    for narrowing in (3, 7, 49, 170):
-        teams = FedCAC(narrowing=narrowing).teams([{"w": row} for row in rows], narrowing)
-        assert teams.sum() > 9 and bool((teams.sum(1) >= 2).all())
+    """Fifty critical positions each, of which pairs share 44, 6 and 1: mean + (largest − mean) rounds above the largest."""
+    own = [range(50), range(6, 56), [*range(5), 6, *range(100, 144)]]
+    masks = [{"w": torch.zeros(150, dtype=torch.bool).index_fill(0, torch.tensor(list(rows)), True)} for rows in own]
+    found = FedCAC().overlaps(masks)[~torch.eye(3, dtype=torch.bool)]
+    assert found.mean() + (found.max() - found.mean()) > found.max()
+    assert FedCAC(narrowing=7).teams(masks, 7).tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
 
 
 def test_two_clients_with_equal_masks_stop_after_narrowing_too() -> None:
