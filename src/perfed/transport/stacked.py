@@ -182,3 +182,9 @@ def why_not(site: Site) -> str:
     if any(isinstance(m, nn.Embedding) and m.sparse for m in modules):
         return "an embedding with sparse gradients has no stacked form (model.sparse=false has)"
     return ""
+
+
+def warm() -> None:
+    """Load what torch imports on the first stacked step: more than a second, which forked processes then share."""
+    with one_thread():
+        vmap(torch.func.grad(lambda x: (x * x).sum()))(torch.ones(2, 2))
