@@ -4,6 +4,7 @@ The network: body z = relu(x A' + a), head logits = z B' + b. One batch holds al
 visits does not matter and an epoch is one step.
 """
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from torch import nn
 
 from perfed.federation import Federation
-from perfed.local import Budget
+from perfed.local import Budget, Shard
 from perfed.task import Task
 from perfed.transport import Serial, Site, Store
 
@@ -70,6 +71,10 @@ class Play:
         self.server = self.method.merge(self.server, ups)
         return self
 
+    def shard(self, client: int) -> Shard:
+        """A client's training data as it visited them in the last round."""
+        return self.site.federation.shard(client, self.number, self.method.budget.batch_size, self.site.task.has_norm)
+
     def mine(self, client: int) -> Any:
         return self.store[client].mine
 
@@ -77,6 +82,14 @@ class Play:
         down = self.site.withheld.overlay(self.method.send(self.server, client), self.store[client].kept)
         seen = torch.tensor(x, dtype=torch.float32)
         return self.method.predict(self.site.task.served, down, self.mine(client), seen).detach().numpy()
+
+
+def forced(method: Any, **fields: Any) -> Any:
+    """The method with settings that its own validation refuses: the limits at which it becomes another one."""
+    limit = copy.copy(method)
+    for name, value in fields.items():
+        object.__setattr__(limit, name, value)
+    return limit
 
 
 def features(p: dict[str, np.ndarray], x: np.ndarray) -> np.ndarray:
