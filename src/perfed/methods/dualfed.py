@@ -36,8 +36,8 @@ class DualFed(Method[Model, Model, Model, Model]):
     width: int = 256  # H, its hidden width
     projector_norm: bool = True  # whether BatchNorm follows each of its layers
     training: Literal["stages", "epochs", "simultaneous"] = "stages"  # losses in turn per round or epoch, or at once
-    second_stage: Literal["training", "served"] = "training"  # mode of what is frozen then: statistics move, or rest
-    global_classifier: Literal["before", "after"] = "before"  # the projector; "after" is DualFed-P (or -G)
+    second_stage: Literal["training", "served"] = "training"  # mode of what stage 2 freezes: statistics move, or rest
+    global_classifier: Literal["before", "after"] = "before"  # the projector; after it: DualFed-P, or -G if that is shared
     personal: tuple[str, ...] = ("projector", "personal_classifier")  # parts that stay with their client (Table 7)
     ensemble: Literal["logits", "probabilities"] = "logits"  # what of the two classifiers is added
     weighting: Literal["uniform", "samples"] = "uniform"  # of the average: the paper's, or by training samples

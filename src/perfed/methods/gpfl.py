@@ -43,7 +43,7 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
 
     magnitude: float = 0.01  # λ, pull of general features to their received embedding; 0 is "w/o L_mlg"
     decay: float = 0.1  # μ, weight decay of valve and embeddings; 1 for HAR-CNN, 0 for ResNet-18 and fastText
-    personal_input: bool = True  # whether the valve hears of the embeddings; two constants are "w/o PCI"
+    personal_input: bool = True  # whether conditions follow the embeddings; False, two constants, is "w/o PCI"
     valve: bool = True  # whether features are bent at all; False is "w/o CoV"
     embeddings: bool = True  # whether categories guide features; False is "w/o GCE"
     divide: bool = False  # whether the personal condition is divided by the number of categories, as Eq. (7) prints
