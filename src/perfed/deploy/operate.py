@@ -122,21 +122,18 @@ def register(server: Path, mark: str) -> None:
         f'address = "{where["host"]}:{where["port"]}"\nroot-certificates = "{server / "ca.crt"}"\n'
     )
     (server / "flower" / "config.toml").write_text(config, encoding="utf-8")
-    asked = [
-        subprocess.Popen(
-            [program("flwr"), "supernode", "register", str(key), "deployment", "--name", key.stem],
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for key in sorted((server / "keys").glob("silo-*.pub"))
-    ]
-    for process in asked:
-        said, _ = process.communicate(timeout=120)
-        if process.returncode and "already" not in said:
-            raise RunError(f"a silo's key could not be registered: {' '.join(said.split())[:300]}")
+    keys = [str(key) for key in sorted((server / "keys").glob("silo-*.pub"))]
+    asked = subprocess.run(
+        [sys.executable, "-m", "perfed.deploy.registrar", *keys],
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    if asked.returncode:
+        raise RunError(f"a silo's key could not be registered: {' '.join(asked.stderr.split())[:300]}")
 
 
 def submit(server: Path, mark: str) -> Child:

@@ -1,0 +1,211 @@
+"""Three silos on Flower with TLS and node keys: nine methods, faults, strangers, Ctrl-C. Minutes, so by marker only."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from faraway import final, lines, serial
+from loopback import Loopback, strangers
+
+from perfed import experiment
+from perfed import settings as setting
+from perfed.deploy import certificates, operate
+from perfed.deploy.processes import Child, marked
+from perfed.record import fingerprint
+from perfed.rounds import Protocol, rounds
+from perfed.sampling import Sampling
+from perfed.transport import Serial
+
+pytest.importorskip("flwr")
+pytestmark = pytest.mark.flower
+
+METHODS = ("fedavg", "fedrep", "ditto", "fedproto", "fedcp", "fedcac", "gpfl", "dualfed", "fedpick")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
+    before = os.environ.get("PYTHONPATH")
+    made = Loopback(tmp_path_factory.mktemp("flower") / "d", 3)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+        if before is not None:
+            os.environ["PYTHONPATH"] = before
+    assert made.watched.read_text()
+    assert strangers(made.watched) == set()
+    assert marked(made.mark) == []
+
+
+def same(place: Loopback, seed: Path, out: Path) -> None:
+    reference = serial(place.folder, out).parent / seed.name
+    assert final(seed)["digest"] == final(reference)["digest"]
+    assert final(seed)["private"] is not None
+    assert lines(seed) == lines(reference)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_gives_the_bits_of_serial(place: Loopback, tmp_path: Path, method: str) -> None:
+    place.experiment(method=method)
+    same(place, place.run(), tmp_path)
+
+
+def terminate_node(place: Loopback) -> None:
+    place.wait_for("flwr-clientapp")
+    place.child("silo-1").signal(signal.SIGTERM)
+
+
+def kill_node(place: Loopback) -> None:
+    place.wait_for("flwr-clientapp")
+    os.kill(place.child("silo-1").process.pid, signal.SIGKILL)  # type: ignore[union-attr]
+
+
+def kill_server(place: Loopback) -> None:
+    place.wait_for("flwr-clientapp")
+    place.kill("flwr-serverapp")
+
+
+def kill_link(place: Loopback) -> None:
+    place.wait_for("flwr-clientapp")
+    os.kill(place.child("link").process.pid, signal.SIGKILL)  # type: ignore[union-attr]
+
+
+def kill_worker(place: Loopback) -> None:
+    place.wait_for("flwr-clientapp")
+    for i in range(3):
+        place.child(f"silo-{i} worker").signal(signal.SIGKILL)
+
+
+def kill_client(place: Loopback) -> None:
+    place.kill("flwr-clientapp")
+
+
+FAULTS = (terminate_node, kill_node, kill_server, kill_link, kill_worker, kill_client)
+
+
+@pytest.mark.parametrize("number", range(len(FAULTS)), ids=[f.__name__ for f in FAULTS])
+def test_a_fault_in_a_round_changes_no_bit(place: Loopback, tmp_path: Path, number: int) -> None:
+    place.experiment(method="fedrep", rounds=3, seeds=[10 + number])
+    same(place, place.run({1: lambda: FAULTS[number](place)}), tmp_path)
+
+
+def test_a_round_closes_at_its_deadline_without_an_absent_silo(place: Loopback, tmp_path: Path) -> None:
+    place.experiment(method="fedrep", rounds=3, seeds=[20], every=3)
+    terms = place.server / "server.yaml"
+    before = terms.read_text()
+    node = place.child("silo-2")
+
+    def leave() -> None:
+        node.kept = False
+        node.end()
+
+    try:
+        terms.write_text(before.replace("deadline: 300.0", "deadline: 45.0"))
+        seed = place.run({0: leave})
+    finally:
+        terms.write_text(before)
+        node.kept = True  # the next experiment has it back
+    absent = {
+        line["round"]: line.get("absent") for line in map(json.loads, (seed / "rounds.jsonl").read_text().splitlines())
+    }
+    assert absent[3] == [2]
+
+    class Those(Sampling):
+        def participants(self, seed: int, number: int, clients: int) -> list[int]:
+            return [i for i in range(clients) if i not in (absent[number] or [])]
+
+    settings = setting.load(place.server / "experiment.yaml", [f"out={tmp_path}"])
+    samples = experiment.samples_of(settings)
+    job = experiment.Job(settings, 20, tmp_path, samples, experiment.split_of(settings, samples, 20))
+    loop = rounds(
+        job.method, job.server, Serial(job.site, job.store), Those(), Protocol(every=3), seed=20, clients=3, count=3
+    )
+    assert final(seed)["server"] == fingerprint([done.server for done in loop][-1]).hex()
+
+
+def unregistered(place: Loopback, own: Path) -> list[str]:
+    certificates.node(own)
+    return ["--root-certificates", str(own / "ca.crt"), "--auth-supernode-private-key", str(own / "node.key")]
+
+
+def wrong_authority(place: Loopback, own: Path) -> list[str]:
+    certificates.authority(own)
+    key = place.folder / "silo-0" / "node.key"
+    return ["--root-certificates", str(own / "ca.crt"), "--auth-supernode-private-key", str(key)]
+
+
+def plaintext(place: Loopback, own: Path) -> list[str]:
+    return ["--insecure"]
+
+
+def test_strangers_are_kept_out_and_the_honest_run_is_unchanged(place: Loopback, tmp_path: Path) -> None:
+    where = operate.address(place.server)
+    rogues = {}
+    for number, how in enumerate((unregistered, wrong_authority, plaintext)):
+        own = tmp_path / how.__name__
+        own.mkdir()
+        (own / "ca.crt").write_bytes((place.server / "ca.crt").read_bytes())
+        real = operate.silo(place.folder / "silo-0", place.mark)[-1]
+        command = [
+            real.command[0],
+            *how(place, own),
+            *("--superlink", f"{where['host']}:{where['port']}", "--max-retries", "1"),
+            *("--host", "127.0.0.1", "--port", str(where["port"] + 60 + number)),
+        ]
+        rogues[how.__name__] = Child(how.__name__, command, real.env | {"FLWR_HOME": str(own)}, own / "node.log")
+    place.experiment(method="fedrep", seeds=[30])
+    try:
+        for rogue in rogues.values():
+            rogue.start()
+        same(place, place.run(), tmp_path / "runs")
+        end = time.monotonic() + 30
+        while any(r.alive for r in rogues.values()) and time.monotonic() < end:
+            time.sleep(0.2)
+        said = {name: rogue.log.read_text() for name, rogue in rogues.items()}
+        codes = {name: rogue.process.poll() for name, rogue in rogues.items() if rogue.process}
+    finally:
+        for rogue in rogues.values():
+            rogue.end(1.0)
+    assert all("SuperNode ID" not in text for text in said.values()), said
+    assert all(code not in (None, 0) for code in codes.values()), (codes, said)
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
+    folder = tmp_path / "deployment"
+    perfed = [sys.executable, "-c", "from perfed.cli import main; main()", "deploy"]
+    port = str(__import__("loopback").free_port(4))
+    subprocess.run([*perfed, "init", str(folder), "--silos", "2", "--port", port, "rounds=50"], check=True, timeout=60)
+    run = subprocess.Popen([*perfed, "local", str(folder)], stderr=subprocess.PIPE, text=True)
+    assert run.stderr is not None
+    for line in run.stderr:
+        if "silos are starting" in line:
+            break
+    time.sleep(5)
+    assert running(str(folder))
+    run.send_signal(signal.SIGINT)
+    assert run.wait(60) == 130
+    run.stderr.close()
+    end = time.monotonic() + 5
+    while running(str(folder)) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert running(str(folder)) == []
+
+
+def running(text: str) -> list[str]:
+    """Return the command lines and environments of processes that mention ``text``, this one aside."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+        except OSError:
+            continue
+        if text.encode() in words and int(process.name) != os.getpid():
+            found.append(words.replace(b"\0", b" ").decode(errors="replace")[:200])
+    return found
