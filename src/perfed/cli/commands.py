@@ -8,6 +8,7 @@ import typer
 from .data import app as data_app
 from .deploy import app as deploy_app
 from .output import emit, note, progress, table, words
+from .paper import paper
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -126,6 +127,9 @@ def doctor(json: Json = False) -> None:
     )
     if not found["ok"]:
         raise typer.Exit(1)
+
+
+app.command()(paper)
 
 
 def _describe(found: dict[str, Any]) -> None:

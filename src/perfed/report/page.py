@@ -32,10 +32,14 @@ def write(
     ``extra`` adds sections: a title with HTML that the caller vouches for, a figure, or a table. ``options`` are those
     of ``perfed.evaluate.summary.summarise`` (``report``, ``best``, ``series``) where they are not to be the run's own.
     """
+    return put(render(gather(paths), title=title, extra=extra, **options), out)
+
+
+def put(text: str, out: Path | str) -> Path:
+    """Write a page to ``out`` (a file, or a folder for ``report.html``), whole or not at all, and return its path."""
     target = Path(out)
     if target.is_dir() or not target.suffix:
         target = target / "report.html"
-    text = render(gather(paths), title=title, extra=extra, **options)
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -56,21 +60,24 @@ def render(
     **options: str,
 ) -> str:
     """Return the page as text."""
-    from jinja2 import Environment, FileSystemLoader
-    from markupsafe import Markup
-
-    here = Path(__file__).parent
     options = {**asked(runs), **options}
     table = comparison(runs, **options)
     content = [*sections(runs, table, **options), *(_added(number, *entry) for number, entry in enumerate(extra))]
     # how to repeat it stays last
     content.sort(key=lambda section: section.anchor == "repeat")
+    return compose(title or _title(runs), lead(table), content)
+
+
+def compose(title: str, lead: str, content: Sequence[Section]) -> str:
+    """Return a page of sections as text."""
+    from jinja2 import Environment, FileSystemLoader
+    from markupsafe import Markup
+
+    here = Path(__file__).parent
     environment = Environment(loader=FileSystemLoader(here), autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["groups"] = groups
     css = Markup((here / "page.css").read_text(encoding="utf-8"))
-    return environment.get_template("page.html").render(
-        title=title or _title(runs), lead=lead(table), css=css, sections=_embedded(content)
-    )
+    return environment.get_template("page.html").render(title=title, lead=lead, css=css, sections=_embedded(content))
 
 
 def _title(runs: Sequence[Run]) -> str:

@@ -1,0 +1,165 @@
+"""perfed paper: list the papers' tables and figures, run them, show them."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .output import emit, note, progress, table
+
+Json = Annotated[bool, typer.Option("--json", help="Machine-readable result on standard output.")]
+
+
+def paper(
+    name: Annotated[str | None, typer.Argument(help="A table or figure, such as fedcp/table2; without one: the list.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Argument(metavar="[key=value]...", help="Settings laid over every cell's, such as data.size=64.")
+    ] = None,
+    only: Annotated[str, typer.Option(help="Rows and columns: methods, data sets, problems, headings, joined by commas.")] = "",
+    rounds: Annotated[int | None, typer.Option(help="Fewer rounds than in the paper.")] = None,
+    fraction: Annotated[float | None, typer.Option(help="A part of the data, of every class alike, such as 0.1.")] = None,
+    seeds: Annotated[str, typer.Option(help="Seeds, such as 0 or 0,1,2; default: as many as in the paper.")] = "",
+    out: Annotated[Path, typer.Option(help="The folder of all papers' runs, tables and pages.")] = Path("runs/papers"),
+    stand_in: Annotated[bool, typer.Option("--stand-in", help="Take data that is here where the paper's is not.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Run nothing; show what is there beside the published numbers.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Run nothing; say what would be run and how long it would take.")] = False,
+    workers: Annotated[int | None, typer.Option(help="Cells at once; default: one per core.")] = None,
+    json: Json = False,
+) -> None:
+    """List the experiments of the five papers, or run one (or a part of it, or a smaller version) and show it.
+
+    A cell that was run before, for this or another table, is not run again; an interrupted one goes on.
+    """
+    if name is None:
+        _list(json)
+        return
+    from ..papers import load
+    from ..papers.plan import Asked, plans, runnable
+    from ..papers.run import Work, run
+
+    recipe = load(name)
+    words = tuple(word.strip() for word in only.split(",") if word.strip())
+    asked = Asked(words, rounds, fraction, _numbers(seeds), tuple(settings or ()), stand_in)
+    cells = plans(recipe, asked)
+    work = Work(recipe, cells, out, _command(), workers)
+    if plan:
+        _plan(work, json)
+        return
+    if not show:
+        runnable(cells)
+        for reason in dict.fromkeys(cell.missing for cell in cells if cell.missing):
+            note(f"left out: {reason}")
+        with progress(work.rounds, name) as on_round:
+            run(work, on_round, None if on_round else note)
+        _analyse(work)
+    _show(work, narrowed=bool(words) or not show, json=json)
+
+
+def _analyse(work: Any) -> None:
+    from ..papers.analyse import analyse
+
+    for said in analyse(work):
+        note(said)
+
+
+def _show(work: Any, *, narrowed: bool, json: bool) -> None:
+    from ..errors import RunError
+    from ..papers import show
+
+    found = show.answers(work.recipe, work.folder, work.plans if narrowed else None)
+    if not found:
+        raise RunError(f"nothing of {work.recipe.name} has been run in '{work.out}' yet; leave --show out to run it")
+    everything = show.answers(work.recipe, work.folder)
+    written = show.write(work.recipe, everything, work.folder, work.command)
+    result = {
+        "recipe": work.recipe.name,
+        "title": work.recipe.title,
+        "cells": show.records(work.recipe, found),
+        "agreement": show.agreement(found),
+        "reduced": show.reductions(found),
+        "files": written,
+        "refused": work.refused,
+    }
+
+    def text() -> None:
+        note(f"{work.recipe.name}: {work.recipe.title}\n", out=True)
+        table(*show.lines(found))
+        for entry in show.agreement(found):
+            order = f"rank correlation with the paper {entry['spearman']:.2f} over {entry['rows']} rows"
+            note(f"\n{entry['column']}: {order}", out=True)
+        said = show.reductions(found)
+        if said:
+            note("\nwhat differs from the paper's experiment:", out=True)
+            for line in said:
+                note(f"  {line}", out=True)
+        note(f"\n{', '.join(sorted(written))} in {work.folder}", out=True)
+
+    emit(result, json, text)
+
+
+def _plan(work: Any, json: bool) -> None:
+    from ..papers.estimate import seconds, spoken
+
+    rows = []
+    for key, settings in work.unique.items():
+        left = work.left(key, settings)
+        rows.append({"run": key, "seeds left": left, "rounds": settings.rounds, "seconds": seconds(settings) * len(left)})
+    missing = list(dict.fromkeys(cell.missing for cell in work.plans if cell.missing))
+    total = sum(row["seconds"] for row in rows)
+
+    def text() -> None:
+        table(
+            ["run", "rounds", "seeds left", "time"],
+            [[r["run"], r["rounds"], ",".join(map(str, r["seeds left"])) or "–", spoken(r["seconds"])] for r in rows],
+        )
+        note(f"\n{len(rows)} different experiments, about {spoken(total)} on one core", out=True)
+        for reason in missing:
+            note(f"left out: {reason}", out=True)
+
+    emit({"runs": rows, "seconds": total, "missing": missing}, json, text)
+
+
+def _list(json: bool) -> None:
+    from ..papers.estimate import overview, spoken
+
+    rows = overview()
+
+    def text() -> None:
+        table(
+            ["name", "title", "data", "cells", "time here"],
+            [
+                [
+                    row["name"],
+                    row["title"],
+                    ", ".join(data if there else f"{data} (not here)" for data, there in row["data"].items()),
+                    row["cells"],
+                    spoken(row["seconds"]),
+                ]
+                for row in rows
+            ],
+        )
+        note(
+            "\ntime: all cells and seeds in full on all cores of this machine, from a timed step; --rounds, --fraction, "
+            "--seeds and --only make it less",
+            out=True,
+        )
+
+    emit(rows, json, text)
+
+
+def _numbers(text: str) -> tuple[int, ...] | None:
+    if not text.strip():
+        return None
+    from ..errors import InputError
+
+    try:
+        return tuple(int(part) for part in text.split(",") if part.strip())
+    except ValueError as wrong:
+        raise InputError(f"--seeds must be whole numbers such as 0,1,2, got '{text}'") from wrong
+
+
+def _command() -> str:
+    import shlex
+    import sys
+
+    return shlex.join(["perfed", *sys.argv[1:]])

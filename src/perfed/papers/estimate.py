@@ -1,0 +1,128 @@
+"""How long an experiment takes on this machine, from one timed step of its network."""
+
+import os
+from functools import cache
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from perfed import models
+from perfed.data.catalogue import CATALOGUE
+from perfed.papers import listing, load
+from perfed.papers.paper import nested
+from perfed.papers.stand_in import here
+from perfed.settings import Settings, build
+
+STEP = 8  # samples of a timed step; time is taken to grow in proportion to samples
+# Passes over the training data relative to FedAvg: what a method trains besides, from its algorithm.
+PASSES = {
+    "apfl": 2.0, "apple": 2.0, "ditto": 2.0, "dualfed": 1.5, "fedala": 1.5, "fedcac": 1.1, "fedcp": 1.5, "fedfomo": 1.5,
+    "fedphp": 1.4, "fedpick": 1.2, "fedproto": 1.3, "fedrep": 1.5, "gpfl": 1.2, "moon": 2.0, "perfedavg": 2.0,
+    "pfedme": 5.0,
+}  # fmt: skip
+SHAPES = {  # of an input, where the catalogue's picture size does not say it
+    "ag_news": (200,), "amazon": (5000,), "cifar10": (3, 32, 32), "cifar100": (3, 32, 32), "digits": (1, 8, 8),
+    "digits_domains": (1, 16, 16), "fashion_mnist": (1, 28, 28), "har": (9, 1, 128), "mnist": (1, 28, 28),
+    "tiny_imagenet": (3, 64, 64),
+}  # fmt: skip
+WORDS = 30_000  # of a vocabulary; its size hardly matters for the time of a step
+
+
+def seconds(settings: Settings) -> float:
+    """Return the seconds of one seed on one core."""
+    entry = CATALOGUE.get(settings.data.name)
+    if entry is None:
+        return float("nan")
+    size = settings.data.options.get("size") or entry.size
+    shape = SHAPES.get(entry.name, (3, size or 64, size or 64))
+    if size and len(shape) == 3 and shape[1] == shape[2]:
+        shape = (shape[0], size, size)
+    train, test = step(settings.model.name, tuple(sorted(settings.model.options.items())), shape, entry.classes)
+    fitted, tested = samples(settings)
+    passes = PASSES.get(settings.method.name, 1.0) * settings.budget.epochs * settings.sampling.ratio
+    return settings.rounds * (fitted * passes * train + tested * test * (2 if settings.after else 1) / settings.every)
+
+
+def samples(settings: Settings) -> tuple[float, float]:
+    """Return how many samples all clients together train on and are tested on in a round."""
+    entry = CATALOGUE[settings.data.name]
+    part = settings.data.options.get("fraction", 1.0)
+    clients = settings.clients or len(entry.groups) or 20
+    options = settings.partition.options
+    if settings.partition.name.startswith("client_"):
+        return clients * options.get("train_size", 500), clients * options.get("test_size", 100)
+    if settings.partition.name == "domains":
+        test = (entry.test or settings.test * entry.train) * part
+        return min(entry.train * part, clients * (options.get("samples") or entry.train)), test
+    pool = entry.train if options.get("pool") == "train" else entry.train + entry.test
+    share = clients / options["subset_of"] if options.get("subset_of") else 1.0
+    return pool * part * share * (1 - settings.test - settings.validation), pool * part * share * settings.test
+
+
+@cache
+def step(model: str, options: tuple[tuple[str, Any], ...], shape: tuple[int, ...], classes: int) -> tuple[float, float]:
+    """Return the seconds that one sample takes in training and in testing, on one core."""
+    kept = {key: value for key, value in options if key != "weights"}
+    vocabulary = WORDS if model == "fasttext" else None
+    net = models.build(model, shape=shape, classes=max(2, classes), vocabulary=vocabulary, seed=0, **kept)
+    x = torch.ones(STEP, *shape, dtype=torch.int64) if model == "fasttext" else torch.rand(STEP, *shape)
+    y = torch.zeros(STEP, dtype=torch.int64)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        _step(net, x, y)  # the first one also sets up memory
+        began = perf_counter()
+        _step(net, x, y)
+        trained = perf_counter() - began
+        with torch.no_grad():
+            net.eval()
+            began = perf_counter()
+            net(x)
+        return trained / STEP, (perf_counter() - began) / STEP
+    finally:
+        torch.set_num_threads(before)
+
+
+def _step(net: nn.Module, x: torch.Tensor, y: torch.Tensor) -> None:
+    weights = list(net.parameters())
+    slopes = torch.autograd.grad(functional.cross_entropy(net(x), y), weights)
+    with torch.no_grad():
+        for weight, slope in zip(weights, slopes, strict=True):
+            weight.sub_(slope, alpha=1e-6)
+
+
+def overview() -> list[dict[str, Any]]:
+    """Return one row per recipe: what it is, what it needs, and how long all of it takes on all cores here."""
+    rows = []
+    for name in listing():
+        recipe = load(name)
+        cells = list(recipe.cells())
+        different = {repr(sorted(cell.settings.items())): cell.settings for cell in cells}
+        made = [build(nested(settings)) for settings in different.values()]
+        total = sum(seconds(settings) * len(settings.seeds) for settings in made)
+        domains = {str(cell.settings["data"]): cell.settings.get("data.domains") for cell in cells}
+        rows.append(
+            {
+                "name": name,
+                "title": recipe.title,
+                "paper": recipe.paper.title,
+                "data": {data: here(data, domains[data]) for data in recipe.data},
+                "cells": len(cells),
+                "experiments": len(made),
+                "seconds": total / (os.cpu_count() or 1),
+                "numbers": recipe.numbers,
+                "analyses": list(recipe.analysis),
+            }
+        )
+    return rows
+
+
+def spoken(duration: float) -> str:
+    """Return a duration as people say it."""
+    for size, unit in ((86400 * 365, "years"), (86400, "days"), (3600, "h"), (60, "min")):
+        if duration >= size:
+            return f"{duration / size:.1f} {unit}" if duration < 10 * size else f"{duration / size:,.0f} {unit}"
+    return f"{duration:.0f} s"

@@ -1,0 +1,131 @@
+"""The page of a paper's table: our numbers beside the published ones, curves, analyses, and how to repeat it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perfed.papers.recipe import Recipe
+from perfed.report import figures
+from perfed.report import page as pages
+from perfed.report.read import Run, options, read
+from perfed.report.sections import WIDTH, Notes, Picture, Section
+from perfed.report.tables import Table, split
+
+if TYPE_CHECKING:
+    from perfed.papers.show import Answer
+
+
+def page(recipe: Recipe, found: Sequence["Answer"], table: Table, folder: Path, command: str = "") -> Path:
+    """Write ``report.html`` of a table or figure."""
+    paper = recipe.paper
+    title = f"{recipe.name}: {recipe.title}"
+    lead = f"{paper.authors.split(',')[0]} et al., {paper.venue} {paper.year}. {recipe.shows} {_counted(found)}"
+    content = [_beside(recipe, found, table), _analyses(folder), *_curves(found), _paper(recipe), _repeat(recipe, found, command)]
+    return pages.put(pages.compose(title, lead, [section for section in content if section.parts]), folder / "report.html")
+
+
+def _counted(found: Sequence["Answer"]) -> str:
+    ran = sum(a.ours.mean is not None for a in found)
+    return f"{ran} of {len(found)} cells have been run here."
+
+
+def _beside(recipe: Recipe, found: Sequence["Answer"], table: Table) -> Section:
+    from perfed.papers.show import agreement
+
+    if recipe.numbers == "drawn" and "sweep" not in recipe.analysis and "curves" not in recipe.analysis:
+        parts: list[tuple[str, Any]] = []
+    else:
+        parts = [("results", table)]
+        drawn = recipe.numbers == "drawn"
+        rest = "; the paper only draws these values." if drawn else ", the printed value, and ours minus printed."
+        parts.append(("soft", f"Ours as the paper scores it{rest}"))
+    if table.notes:
+        parts += [("heading", "What differs from the paper’s experiment"), ("notes", Notes(table.notes, warn=True))]
+    rows = [
+        [_column(recipe, entry["column"]), str(entry["rows"]), f"{entry['spearman']:.2f}", f"{entry['difference']:+.2f}"]
+        for entry in agreement(found)
+    ]
+    if rows:
+        parts += [
+            ("heading", "Whether the order of the rows is the paper’s"),
+            ("numbers", [["Column", "Rows", "Rank correlation", "Mean difference"], *rows]),
+        ]
+    failed = [f"{a.row.label}, {a.column.label}: {a.ours.note}" for a in found if a.ours.mean is None and a.ours.note]
+    if failed:
+        shown = failed[:12] + ([f"and {len(failed) - 12} more"] if len(failed) > 12 else [])
+        parts += [("heading", "Without a number"), ("notes", Notes(shown))]
+    return Section("beside", "Beside the paper", parts)
+
+
+def _column(recipe: Recipe, name: str) -> str:
+    from perfed.papers.show import heading
+
+    return next(heading(recipe, column) for column in recipe.columns if column.id == name)
+
+
+def _curves(found: Sequence["Answer"]) -> list[Section]:
+    """Draw the runs that share their clients' data in one frame each."""
+    together: dict[str, tuple[str, list[Run]]] = {}
+    seen: set[Path] = set()
+    for answer in found:
+        if answer.run is None or answer.ours.rounds < 2 or answer.run.resolve() in seen:
+            continue
+        seen.add(answer.run.resolve())
+        run = read(answer.run)
+        name = str(run.settings.get("data") if not isinstance(run.settings.get("data"), dict) else run.settings["data"]["name"])
+        together.setdefault(str(split(run)), (name, []))[1].append(run)
+    parts: list[tuple[str, Any]] = []
+    for name, runs in together.values():
+        series = options(runs)["series"]
+        what = "right after local training" if series == "after" else "of the model every client would serve"
+        picture = figures.curves(runs, series=series, figure=options(runs)["report"], width=WIDTH)
+        parts.append(("figure", Picture(picture, f"{name}, {_partition(runs[0])}: test accuracy {what}, round by round.")))
+    return [Section("curves", "Curves", parts)]
+
+
+def _partition(run: Run) -> str:
+    chosen = run.settings.get("partition")
+    clients = len(next(iter(run.clients.values()))["names"])
+    if isinstance(chosen, dict):
+        own = ", ".join(f"{key} {value}" for key, value in chosen.items() if key != "name")
+        return f"{chosen['name']} ({own}), {clients} clients"
+    return f"{chosen}, {clients} clients"
+
+
+def _analyses(folder: Path) -> Section:
+    """Show the pictures that the recipe's analyses left in the folder."""
+    from base64 import b64encode
+
+    from markupsafe import Markup
+
+    parts: list[tuple[str, Any]] = []
+    for picture in sorted((folder / "figures").glob("*.png")):
+        data = b64encode(picture.read_bytes()).decode()
+        name = picture.stem.replace("--", ", ")
+        parts.append(("html", Markup(f'<figure><img alt="{name}" src="data:image/png;base64,{data}" style="max-width:100%">')))
+        parts.append(("html", Markup("<figcaption>{}</figcaption></figure>").format(name)))
+    return Section("analyses", "Analyses", parts)
+
+
+def _paper(recipe: Recipe) -> Section:
+    paper = recipe.paper
+    facts = [("Title", paper.title), ("Authors", paper.authors), ("Venue", f"{paper.venue} {paper.year}")]
+    parts: list[tuple[str, Any]] = [("facts", facts)]
+    for heading, said in (
+        ("What the paper says one sees", recipe.expect),
+        ("What the paper does not say and the recipe chose", recipe.assumed),
+        ("Remarks", [*recipe.notes, *paper.notes]),
+    ):
+        if said:
+            parts += [("heading", heading), ("notes", Notes(said))]
+    return Section("paper", "The paper", parts)
+
+
+def _repeat(recipe: Recipe, found: Sequence["Answer"], command: str) -> Section:
+    from perfed.papers.run import recalled
+
+    runs = [a.run for a in found if a.run is not None]
+    known = recalled(runs[0].parent.parent / recipe.name.replace("/", "-") / "cells.json") if runs else {}
+    commands = dict.fromkeys([*(entry.get("command", "") for entry in known.values()), command])
+    text = "\n".join(line for line in commands if line)
+    return Section("repeat", "How to repeat it", [("code", text)] if text else [])

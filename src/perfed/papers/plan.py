@@ -1,0 +1,184 @@
+"""Which experiments a table needs here and now: a part of it, made smaller, on the data that is here."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from perfed import settings as setting
+from perfed.errors import DataError, InputError
+from perfed.papers.choose import choose
+from perfed.papers.paper import Settings as Flat
+from perfed.papers.paper import flat, nested
+from perfed.papers.recipe import Entry, Published, Reading, Recipe
+from perfed.papers.stand_in import editions, missing, replaced
+from perfed.settings import Settings
+
+IN_ROUNDS = ("method.narrowing", "method.warmup")  # schedules counted in rounds shrink with them
+PER_CLIENT = ("partition.samples", "partition.test_size", "partition.train_size")
+# What these look at over rounds is replayed from states kept along the way.
+OVER_ROUNDS = ("angle", "cka", "classifiers", "collaborators", "pir", "separation", "sparsity")
+KEPT = 20  # states per run
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What of a table is to be run, and how much smaller."""
+
+    only: tuple[str, ...] = ()
+    rounds: int | None = None
+    fraction: float | None = None
+    seeds: tuple[int, ...] | None = None
+    overrides: tuple[str, ...] = ()
+    stand_in: bool = False
+
+    def __post_init__(self) -> None:
+        if self.rounds is not None and self.rounds < 1:
+            raise InputError(f"--rounds must be at least 1, got {self.rounds}")
+        if self.fraction is not None and not 0 < self.fraction <= 1:
+            raise InputError(f"--fraction must be above 0 and at most 1, got {self.fraction:g}; 0.1 keeps a tenth")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One cell: the experiment, what is read from it, what was printed, and what is smaller than in the paper."""
+
+    row: Entry
+    column: Entry
+    settings: Settings | None  # None: cannot be run here
+    reading: Reading
+    published: Published | None
+    reduced: tuple[str, ...] = ()
+    missing: str = ""
+    place: int | None = field(default=None)  # of the client that is read, where another data set stands in
+
+    @property
+    def name(self) -> str:
+        return f"{self.row.id}/{self.column.id}"
+
+    @property
+    def key(self) -> str:
+        """The folder of the cell's run: what decides its results, and how often states are kept."""
+        assert self.settings is not None
+        kept = f"-every-{self.settings.snapshots}" if self.settings.snapshots else ""
+        data = self.settings.data.name.replace("/", "_").replace(":", "_")
+        return f"{self.settings.method.name}-{data}-{self.settings.digest()[:12]}{kept}"
+
+
+def plans(recipe: Recipe, asked: Asked) -> list[Plan]:
+    """Return the cells that are asked for."""
+    rows, columns = choose(recipe, asked.only)
+    chosen = {(row.id, column.id) for row in rows for column in columns}
+    return list(_plans(recipe, asked, chosen))
+
+
+def _plans(recipe: Recipe, asked: Asked, chosen: set[tuple[str, str]]) -> Iterator[Plan]:
+    for cell in recipe.cells():
+        if (cell.row.id, cell.column.id) not in chosen:
+            continue
+        reading = recipe.reading(cell.row, cell.column)
+        here, said = dict(cell.settings), ""
+        if asked.stand_in:
+            here, said = replaced(here)
+        own = {key: value for key, value in _given(recipe, asked).items() if key.split(".")[0] == "data"}
+        lacking = missing(here | own) if "data" not in own or ":" not in str(own["data"]) else None
+        if lacking:
+            yield Plan(cell.row, cell.column, None, reading, cell.published, missing=lacking)
+            continue
+        made = settings_of(recipe, here, asked)
+        gone, place = _client(reading, cell.settings, made)
+        reduced = _reduced(recipe, cell.settings, made, said)
+        yield Plan(cell.row, cell.column, None if gone else made, reading, cell.published, reduced, gone, place)
+
+
+def settings_of(recipe: Recipe, here: Flat, asked: Asked) -> Settings:
+    """Return the settings of one experiment, made smaller as asked."""
+    smaller = dict(here)
+    if asked.rounds is not None:
+        share = asked.rounds / here["rounds"]
+        for key in IN_ROUNDS:
+            if here.get(key) and share < 1:
+                smaller[key] = max(1, round(here[key] * share))
+        smaller["rounds"] = min(asked.rounds, here["rounds"]) if recipe.base.get("rounds") == 1 else asked.rounds
+    if asked.seeds is not None:
+        smaller["seeds"] = list(asked.seeds)
+    if asked.fraction is not None and asked.fraction < 1:
+        smaller["data.fraction"] = asked.fraction
+        for key in PER_CLIENT:
+            if here.get(key):
+                smaller[key] = max(2, round(here[key] * asked.fraction))
+    if set(recipe.analysis) & set(OVER_ROUNDS):
+        smaller["snapshots"] = max(1, smaller["rounds"] // KEPT)
+    raw = nested(smaller)
+    for text in asked.overrides:
+        key, mark, value = text.partition("=")
+        setting.apply(raw, f"{recipe.paper.symbols.get(key, key)}{mark}{value}")
+    return setting.build(raw)
+
+
+def _given(recipe: Recipe, asked: Asked) -> Flat:
+    raw: dict[str, Any] = {}
+    for text in asked.overrides:
+        key, mark, value = text.partition("=")
+        setting.apply(raw, f"{recipe.paper.symbols.get(key, key)}{mark}{value}")
+    return {key: value for key, value in flat(raw).items() if key != "data" or raw["data"]}
+
+
+def _client(reading: Reading, published: Flat, made: Settings) -> tuple[str, int | None]:
+    """Say why the client that is read does not exist, or at which place it is found in another data set."""
+    if reading.client is None:
+        return "", None
+    from perfed.data.catalogue import CATALOGUE
+
+    domains = made.data.options.get("domains") or list(CATALOGUE[made.data.name].groups)
+    if made.data.name == published["data"]:
+        listed = domains.split(",") if isinstance(domains, str) else domains
+        return ("" if reading.client in listed else f"{reading.client} is not here"), None
+    before = published.get("data.domains") or list(CATALOGUE[str(published["data"])].groups)
+    place = before.index(reading.client)
+    return ("", place) if place < len(domains) else (f"{made.data.name} has only {len(domains)} domains", None)
+
+
+def _reduced(recipe: Recipe, published: Flat, made: Settings, said: str) -> tuple[str, ...]:
+    """Say in which way an experiment is smaller than, or other than, the paper's."""
+    ours = flat(made.plain())
+    notes = [said] if said else []
+    for key in sorted(set(published) | set(ours), key=_order):
+        before, after = published.get(key), ours.get(key)
+        if key in ("seeds", "snapshots") or key not in (*published, "data.fraction") or _same(before, after):
+            continue
+        if said and key.startswith(("data", "model", "inputs", "clients", "partition.classes")):
+            continue  # the stand-in has other options
+        if key == "data.fraction":
+            notes.append(f"{after:g} of the data")
+        elif key == "data.size":
+            notes.append(f"{after} instead of {before} pixels")
+        else:
+            notes.append(f"{key} {after} instead of {before}")
+    if len(made.seeds) < len(published["seeds"]):
+        notes.append(f"{len(made.seeds)} of {len(published['seeds'])} seeds")
+    domains = made.data.options.get("domains")
+    if ":" not in made.data.name:
+        notes += editions(made.data.name, domains.split(",") if isinstance(domains, str) else domains)
+    if made.model.name == "resnet18" and "model.weights" in recipe.needs and "weights" not in made.model.options:
+        notes.append("no ImageNet weights: the network starts from random numbers")
+    return tuple(notes)
+
+
+def _same(before: Any, after: Any) -> bool:
+    if isinstance(before, list | tuple) and isinstance(after, list | tuple):
+        return list(before) == list(after)
+    return bool(before == after)
+
+
+def _order(key: str) -> tuple[int, str]:
+    first = ("rounds", "data", "data.fraction", "data.size", "clients")
+    return (first.index(key) if key in first else len(first), key)
+
+
+def runnable(found: Sequence[Plan]) -> list[Plan]:
+    """Return the cells that can be run here; if there is none, say what is missing."""
+    ready = [plan for plan in found if plan.settings is not None]
+    if not ready:
+        reasons = list(dict.fromkeys(plan.missing for plan in found))
+        raise DataError("; ".join(reasons))
+    return ready

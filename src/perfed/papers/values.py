@@ -1,0 +1,132 @@
+"""The figure that a cell shows, from its run, seed by seed."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from perfed.analysis.communication import cost_to_target
+from perfed.errors import RunError
+from perfed.evaluate.summary import Line, choose, rates
+from perfed.papers.recipe import Reading
+from perfed.report.read import Run, options, read
+
+SCALE = {"%": 100.0, "1e-2": 100.0}
+
+
+class Value(NamedTuple):
+    """A cell's figure in the table's unit: mean and deviation over seeds, or why there is none."""
+
+    mean: float | None
+    std: float | None = None
+    seeds: int = 0
+    note: str = ""
+    rounds: int = 0  # that every seed has finished
+    planned: int = 0
+
+
+def value(path: Path, reading: Reading, place: int | None = None) -> Value:
+    """Read a cell's figure from its run folder, finished or not."""
+    try:
+        run = read(path)
+    except RunError as wrong:
+        return Value(None, note=str(wrong))
+    found: list[float] = []
+    notes: list[str] = []
+    for seed in run.rounds:
+        figure, note = _figure(run, seed, reading, place)
+        if figure is None:
+            notes.append(note)
+        else:
+            found.append(figure)
+    planned = int(run.settings.get("rounds") or 0)
+    if not found or len(found) < len(run.rounds):
+        return Value(None, note="; ".join(dict.fromkeys(notes)), rounds=run.done, planned=planned)
+    scale = SCALE.get(reading.unit, 1.0)
+    return Value(float(np.mean(found)) * scale, float(np.std(found)) * scale, len(found), "", run.done, planned)
+
+
+def _figure(run: Run, seed: int, reading: Reading, place: int | None) -> tuple[float | None, str]:
+    if reading.measure == "psnr":
+        return _attacked(run, seed, reading)
+    if reading.measure == "mebibytes":
+        return _mebibytes(run, seed, reading)
+    if reading.client is not None:
+        return _client(run, seed, reading.client, place)
+    own = options([run])
+    if reading.measure in ("minutes", "minutes_per_round", "rounds"):
+        return _pace(run.rounds[seed], own, reading.measure), ""
+    figure = own["report"] if reading.measure == "accuracy" else reading.measure
+    found = run.summary(**own)["best"]["seeds"][str(seed)][figure]
+    return (None, "no accuracy at all, so there is no coefficient of variation") if found is None else (float(found), "")
+
+
+def _client(run: Run, seed: int, client: str, place: int | None) -> tuple[float | None, str]:
+    """Return one client's accuracy: its own best, or that of the round that is best for all."""
+    names = run.clients[seed]["names"]
+    if place is None and client not in names:
+        return None, f"{client} is not here"
+    number = names.index(client) if place is None else place
+    own = options([run])
+    series = own["series"]
+    if own["best"] == "per_client":
+        scored = [line for line in run.rounds[seed] if line.get(series) and (line["round"] > 0 or run.done == 0)]
+        return float(np.nanmax([rates(line[series])[number] for line in scored])), ""
+    line = choose(run.rounds[seed], "best", report=own["report"], series=series)
+    return (float(rates(line[series])[number]), "") if line is not None else (None, "no round is scored yet")
+
+
+def _pace(lines: list[dict[str, object]], own: dict[str, str], measure: str) -> float | None:
+    """Return how long it took until the best accuracy was first reached."""
+    best = choose(lines, "best", report=own["report"], series=own["series"])
+    if best is None:
+        return None
+    until = int(best["round"])
+    if measure == "rounds":
+        return float(until)
+    trained: list[Line] = [line for line in lines if 0 < int(str(line["round"])) <= max(until, 1)]
+    minutes = sum(float(line["seconds"]) for line in trained) / 60
+    return minutes if measure == "minutes" else minutes / max(1, len(trained))
+
+
+def _mebibytes(run: Run, seed: int, reading: Reading) -> tuple[float | None, str]:
+    if reading.target is None:
+        return None, "the recipe names no target"
+    lines = run.rounds[seed]
+    cost = cost_to_target(
+        lines,
+        reading.target,
+        rule=options([run])["report"],
+        count="paper",
+        parameters=moved(run, seed),
+    )
+    return (cost.mib, "") if cost.reached else (None, str(cost))
+
+
+def moved(run: Run, seed: int) -> int:
+    """Return the parameters that DualFed's Table 8 counts per client and way: those sent, and its projector."""
+    trained = next((line for line in run.rounds[seed] if line["round"] > 0 and line["participants"]), None)
+    if trained is None:
+        raise RunError(f"'{run.path}' has no finished round to count bytes in")
+    sent = int(trained["bytes_up"]) // (4 * len(trained["participants"]))
+    return sent + (_projector(run, seed) if run.method == "dualfed" else 0)
+
+
+def _projector(run: Run, seed: int) -> int:
+    from safetensors import safe_open
+
+    states = sorted((run.path / f"seed-{seed}").glob("checkpoint-*.safetensors"))
+    if not states:
+        return 0
+    with safe_open(states[-1], framework="pt") as file:
+        names = [n for n in file.keys() if n.startswith("client-0/mine/projector/") and "/~" not in n]  # noqa: SIM118
+        return sum(int(np.prod(file.get_slice(name).get_shape())) for name in names)
+
+
+def _attacked(run: Run, seed: int, reading: Reading) -> tuple[float | None, str]:
+    from perfed.record import get_json
+
+    place = run.path / f"seed-{seed}" / f"attack-{reading.scope}.json"
+    if not place.exists():
+        return None, f"not attacked yet; `perfed analyze {run.path} attack --scope {reading.scope}` does it"
+    return float(get_json(place)["psnr_pfllib"]), ""
