@@ -28,7 +28,7 @@ class Model(NamedTuple):
 class FedETF(Method[Model, Model, Model, Params]):
     """Learn body, projection and scale against class vectors as far apart as they can be."""
 
-    directions: int | None = None  # d, size of the projected features; none takes the number of classes
+    directions: int = 0  # d, size of the projected features; 0 takes the number of classes
     personal: int = 0  # rounds of personal fine-tuning before a test; 0 serves the common model, the original takes 20
     personal_epochs: int = 3  # passes for the class vectors, then as many for the projection, in each of these rounds
     vector_lr: float = 0.1  # step size of the class vectors in fine-tuning
