@@ -18,7 +18,7 @@ from typing import Any
 from .. import settings as setting
 from ..errors import InputError, RunError, extra
 from .layout import silos_of
-from .processes import Child, end_all, environment, program
+from .processes import Child, busy, end_all, environment, program
 
 Say = Callable[[str], None]
 OnLine = Callable[[int, dict[str, Any]], None]  # seed, a line of rounds.jsonl
@@ -154,9 +154,10 @@ class Follower:
     @property
     def run(self) -> Path | None:
         """The run's folder, once it is there."""
-        digest = self.settings.digest()
+        sought = (self.settings.digest(), list(self.settings.seeds))
         for manifest in (self.server / "runs").glob("*/manifest.json"):
-            if json.loads(manifest.read_text(encoding="utf-8")).get("settings") == digest:
+            found = json.loads(manifest.read_text(encoding="utf-8"))
+            if (found.get("settings"), found.get("seeds")) == sought:
                 return manifest.parent
         return None
 
@@ -187,18 +188,25 @@ def follow(server: Path, mark: str, children: Sequence[Child] = (), on_line: OnL
         run = submit(server, mark)
         run.start()
         try:
-            while run.alive:
-                for child in children:
-                    child.tend()
-                watch.look()
-                time.sleep(0.25)
+            while run.alive or busy(server):  # who follows is cut off when the link restarts; the run is not
+                _tend(children, watch)
         finally:
             run.end(1.0)
         if watch.look() and watch.run is not None:
             return watch.run
         if stopped.exists():
             raise RunError(stopped.read_text(encoding="utf-8").strip())
+        end = time.monotonic() + 120.0
+        while not healthy(server) and time.monotonic() < end:
+            _tend(children, watch)
     raise RunError(f"the run ended before its last round; see '{server / 'logs'}', then start it again to go on")
+
+
+def _tend(children: Sequence[Child], watch: Follower) -> None:
+    for child in children:
+        child.tend()
+    watch.look()
+    time.sleep(0.25)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ def main(grid: Grid, context: Context) -> None:
     """Conduct the experiment of the server's folder."""
     from .carrier import GridCarrier
     from .certificates import roster
+    from .processes import alone
     from .study import Study, Terms
 
     folder = Path(str(context.run_config["folder"]))
@@ -23,8 +24,11 @@ def main(grid: Grid, context: Context) -> None:
     told.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logging.getLogger("perfed").addHandler(told)
     try:
-        carrier = GridCarrier(grid, roster(folder, Terms.load(folder / "server.yaml").silos))
-        Study(folder, carrier).conduct()
+        with alone(folder) as free:
+            if not free:  # an earlier start of this experiment survived and goes on
+                return
+            carrier = GridCarrier(grid, roster(folder, Terms.load(folder / "server.yaml").silos))
+            Study(folder, carrier).conduct()
     except PerfedError as refused:
         (folder / "stopped.txt").write_text(f"{refused}\n", encoding="utf-8")
         raise

@@ -95,7 +95,8 @@ class Study:
     def _opened(self, folder: Path) -> Path:
         """Return the run's folder, made on the first start."""
         s = self.settings
-        run = folder / "runs" / (s.name or f"{s.method.name}-{s.data.name.replace(':', '_')}-{s.digest()[:8]}")
+        mark = hashlib.sha256(f"{s.digest()} {s.seeds}".encode()).hexdigest()[:8]
+        run = folder / "runs" / (s.name or f"{s.method.name}-{s.data.name.replace('/', '_').replace(':', '_')}-{mark}")
         if (run / "manifest.json").exists():
             found = get_json(run / "manifest.json")
             if found.get("settings") != s.digest() or found.get("seeds") != list(s.seeds):
