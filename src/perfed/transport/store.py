@@ -48,14 +48,14 @@ class Store:
             self._own = tempfile.TemporaryDirectory(prefix="perfed-")
             self._folder = Path(self._own.name)
         path = self._folder / f"client-{client}.safetensors"
-        save_file({k: v.contiguous() for k, v in trees.named(private)}, path)
+        save_file(trees.apart(dict(trees.named(private))), path)
         self._far[client] = (trees.map(lambda x: x.new_empty(0), private), path)
         self._held -= _memory(private)
 
     def _fetch(self, client: int) -> Private:
         shape, path = self._far[client]
-        leaves = load_file(path, device=str(next(iter(trees.leaves(shape))).device))
-        return trees.rebuild(shape, [leaves[k].clone() for k, _ in trees.named(shape)])  # aligned, as it was
+        leaves = load_file(path)
+        return trees.rebuild(shape, [leaves[k].to(own.device, copy=True) for k, own in trees.named(shape)])  # aligned, as it was
 
 
 def _memory(private: Private) -> int:
