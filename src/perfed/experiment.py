@@ -28,7 +28,7 @@ from .method import Method
 from .partition import Split
 from .partition import build as build_partition
 from .partition import split as make_split
-from .record import Lines, digest, get_json, keep_state, load_state, put_json, put_yaml, save_state
+from .record import Lines, alone, digest, get_json, keep_state, load_state, put_json, put_yaml, save_state
 from .rounds import Protocol, Round, rounds
 from .settings import Settings
 from .task import Task
@@ -359,23 +359,21 @@ def train_seed(found: Run, seed: int, samples: Samples, split: Split, on_round: 
     folder = found.path / f"seed-{seed}"
     if (folder / "final.json").exists():
         return
-    job = Job(found.settings, seed, folder, samples, split)
-    job.restore()
-    note = folder / "transport.json"
-    name = get_json(note)["name"] if note.exists() else found.settings.transport  # never change arithmetic in the middle
-    transport, why = choose(job.site, job.store, name, found.settings.workers)
-    if not note.exists():
-        put_json(note, {"name": transport.name, **why})
-    began = perf_counter()
-    try:
-        server = job.train(transport, on_round)
-    finally:
-        transport.close()
-    seconds = round(perf_counter() - began, 3)
-    put_json(
-        folder / "final.json",
-        {"digest": digest(server, job.store), "rounds": found.settings.rounds, "seconds": seconds},
-    )
+    with alone(folder):
+        job = Job(found.settings, seed, folder, samples, split)
+        job.restore()
+        note = folder / "transport.json"
+        name = get_json(note)["name"] if note.exists() else found.settings.transport  # never change arithmetic in the middle
+        transport, why = choose(job.site, job.store, name, found.settings.workers)
+        if not note.exists():
+            put_json(note, {"name": transport.name, **why})
+        began = perf_counter()
+        try:
+            server = job.train(transport, on_round)
+        finally:
+            transport.close()
+        final = {"digest": digest(server, job.store), "rounds": found.settings.rounds, "seconds": round(perf_counter() - began, 3)}
+        put_json(folder / "final.json", final)
 
 
 def finish(found: Run) -> Run:

@@ -70,6 +70,24 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process; a second one that trains in it would tear its lines and states."""
+    if os.name != "posix":
+        yield
+        return
+    import fcntl
+
+    with writing(folder):
+        file = (folder / "lock").open("w")
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as taken:
+            raise RunError(f"'{folder}' is being trained by another process; wait for it or end it") from taken
+        yield
+
+
 class Lines:
     """The rounds of one seed, a JSON line each."""
 

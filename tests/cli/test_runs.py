@@ -164,6 +164,16 @@ def test_a_folder_that_belongs_to_another_run_is_left_alone(tmp_path: Path) -> N
     assert "is itself a run" in perfed("run", "method=fedavg", *SMALL, f"out={folder}", code=2).stderr
 
 
+def test_two_processes_never_train_in_one_folder(tmp_path: Path) -> None:
+    from perfed.errors import RunError
+    from perfed.record import alone
+
+    with alone(tmp_path), pytest.raises(RunError, match="another process"), alone(tmp_path):
+        pass
+    with alone(tmp_path):  # free again
+        pass
+
+
 def test_a_place_that_cannot_be_written_is_one_sentence() -> None:
     done = perfed("run", *SMALL, "out=/proc/nowhere", code=2)
     assert "cannot write" in done.stderr and "Traceback" not in done.stderr
