@@ -246,6 +246,7 @@ class Seed:
             line = line_of(done, perf_counter() - began, len(self.federation))
             if done.number:
                 line["absent"] = transport.absent
+            line["seconds_silos"] = {str(i): spent for i, spent in transport.seconds.items()}
             self.lines.append(line)
             for client, why in transport.refused:
                 _note_refusal(self.folder, client, done.number, why)

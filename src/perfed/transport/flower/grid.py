@@ -64,7 +64,7 @@ class Flower:
         self.after: dict[int, Score] = {}
         self.absent: list[int] = []
         self.refused: list[tuple[int, str]] = []
-        self.seconds: dict[int, dict[str, float]] = {}
+        self.seconds: dict[int, dict[str, float]] = {}  # what the silos spent on the last exchange
         self._ask = ask
         self._early: tuple[int, dict[int, Accepted]] | None = None  # answers to a round that the loop has not asked for
         self._like: Tree = None
@@ -129,6 +129,7 @@ class Flower:
             self._like = answer_like(self.site, server, self.store.first)
         run = Exchange(self.carrier, asks, self._accept, self.patience, self._refuse)
         found: dict[int, Accepted] = run.run()
+        self.seconds = {i: accepted.answer.seconds for i, accepted in found.items()}
         return found
 
     def _accept(self, ask: Ask, answer: Answer) -> Accepted:

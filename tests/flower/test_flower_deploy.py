@@ -1,0 +1,110 @@
+"""What `perfed deploy init` writes and `perfed deploy check` finds."""
+
+import stat
+from pathlib import Path
+
+import pytest
+import yaml
+
+pytest.importorskip("cryptography")
+
+from perfed.deploy import certificates, layout
+from perfed.deploy.inspect import check
+from perfed.errors import InputError, RunError
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("deploy") / "d"
+    layout.init(folder, 2, layout.Address(port=18443), ["method=fedrep", "rounds=5"])
+    return folder
+
+
+def states(folder: Path) -> dict[str, str]:
+    return {f["what"]: f["state"] for f in check(folder) if f["state"] != "ok"}
+
+
+def test_a_fresh_deployment_is_fit_to_run(made: Path) -> None:
+    assert states(made) == {}
+
+
+def test_private_keys_are_the_owners_alone(made: Path) -> None:
+    keys = sorted(p.relative_to(made).as_posix() for p in made.rglob("*.key"))
+    assert keys == ["ca/ca.key", "server/server.key", "silo-0/node.key", "silo-1/node.key"]
+    assert {stat.S_IMODE((made / key).stat().st_mode) for key in keys} == {0o600}
+
+
+def test_a_silos_part_holds_no_key_but_its_own(made: Path) -> None:
+    assert [p.name for p in (made / "silo-0").glob("*.key")] == ["node.key"]
+    assert not list((made / "server").glob("node.key"))
+
+
+def test_the_policy_is_the_experiment_and_no_more(made: Path) -> None:
+    found = yaml.safe_load((made / "silo-1" / "policy.yaml").read_text())
+    assert found == {
+        "methods": ["fedrep"],
+        "data": ["digits"],
+        "epochs": 2,  # one for the budget, one for FedRep's head
+        "rounds": 5,
+        "metrics": True,
+        "seeded_private": False,
+    }
+
+
+def test_a_folder_with_something_in_it_is_left_alone(made: Path) -> None:
+    with pytest.raises(RunError, match="never overwritten"):
+        layout.init(made, 2, layout.Address())
+
+
+def test_what_is_no_deployment_is_said_to_be_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no deployment"):
+        check(tmp_path)
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    layout.init(tmp_path / "d", 2, layout.Address(port=18443))
+    return tmp_path / "d"
+
+
+@pytest.mark.parametrize(("days", "state"), [(32, None), (29, "warning"), (0, "wrong")])
+def test_a_certificate_near_its_end_is_warned_of(other: Path, days: int, state: str | None) -> None:
+    certificates.server(other / "ca", other / "server", ["127.0.0.1"], days=days)
+    assert states(other).get("server/server.crt") == state
+
+
+def test_a_readable_key_is_wrong(other: Path) -> None:
+    (other / "silo-0" / "node.key").chmod(0o644)
+    assert states(other) == {"silo-0/node.key": "wrong"}
+
+
+def test_a_certificate_of_another_authority_is_wrong(other: Path, tmp_path: Path) -> None:
+    (tmp_path / "rogue").mkdir()
+    certificates.authority(tmp_path / "rogue")
+    certificates.server(tmp_path / "rogue", other / "server", ["127.0.0.1"])
+    assert states(other) == {"server.crt": "wrong"}
+
+
+def test_a_certificate_for_another_host_is_wrong(other: Path) -> None:
+    certificates.server(other / "ca", other / "server", ["elsewhere.example"])
+    assert states(other) == {"server.crt": "wrong"}
+
+
+def test_a_key_that_the_server_does_not_know_is_wrong(other: Path) -> None:
+    certificates.node(other / "silo-1")
+    assert states(other) == {"silo-1/node.key": "wrong"}
+
+
+def test_two_silos_with_one_key_are_wrong(other: Path) -> None:
+    (other / "server" / "keys" / "silo-1.pub").write_bytes((other / "server" / "keys" / "silo-0.pub").read_bytes())
+    assert states(other)["server"] == "wrong"
+
+
+def test_a_policy_that_would_refuse_the_experiment_is_found(other: Path) -> None:
+    path = other / "silo-1" / "policy.yaml"
+    path.write_text(path.read_text().replace("rounds: 50", "rounds: 49"))
+    assert states(other) == {"silo-1/policy.yaml": "wrong"}
+
+
+def test_a_part_that_was_carried_away_is_checked_alone(other: Path) -> None:
+    assert {f["state"] for f in check(other / "silo-1")} == {"ok"}
