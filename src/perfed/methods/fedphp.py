@@ -72,9 +72,9 @@ class FedPHP(Method[Params, Params, Params, Mine]):
 
     def _gap(self, task: Task, teacher: Params, z: Tensor, scores: Tensor, batch: Batch) -> Tensor:
         """Return how far a batch's features (or scores) are from the teacher's, who is frozen and served."""
-        past = task.served.features(teacher, batch.x).detach()
+        past = task.served.features(teacher, batch.x)
         if self.transfer == "distil":
-            soft = F.softmax(task.served.classify(teacher, past).detach() / self.temperature, 1)
+            soft = F.softmax(task.served.classify(teacher, past) / self.temperature, 1)
             return batch.mean(-(soft * F.log_softmax(scores, 1)).sum(1))
         return mmd_scaled(z, past, batch) if self.transfer == "mmd" else mmd(z, past, batch)
 
