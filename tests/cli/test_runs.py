@@ -127,12 +127,20 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", sorted(BAD))
-def test_bad_input_is_one_clear_sentence(case: str, tmp_path: Path) -> None:
+def test_bad_input_is_one_clear_sentence(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from perfed.cli import main
+
     words, said = BAD[case]
     extra = [f"out={tmp_path}"] if words[0] == "run" else []
-    done = perfed(*words, *extra, code=2)
-    assert said.lower() in done.stderr.lower() and "Traceback" not in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    monkeypatch.setattr(sys, "argv", ["perfed", *words, *extra])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    heard = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert said.lower() in heard.lower() and "Traceback" not in heard
+    assert len(heard.strip().splitlines()) == 1
     assert not list(tmp_path.iterdir()), "nothing was begun"
 
 
