@@ -103,15 +103,9 @@ def main() -> None:
 
 def page(found: list[dict[str, Any]], rounds: int) -> str:
     here = Path(__file__).parent
-    asked = subprocess.run(
-        ["git", "-C", str(here), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
+    asked = subprocess.run(["git", "-C", str(here), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     processor = next(
-        (
-            t.partition(":")[2].strip()
-            for t in Path("/proc/cpuinfo").read_text().splitlines()
-            if t.startswith("model name")
-        ),
+        (t.partition(":")[2].strip() for t in Path("/proc/cpuinfo").read_text().splitlines() if t.startswith("model name")),
         platform.processor(),
     )
     head = "silos | load | link up (s) | first scores (s) | s per round | of it work at the silos (s) | CPU-s per silo and round"
@@ -129,8 +123,9 @@ def page(found: list[dict[str, Any]], rounds: int) -> str:
             f"{os.cpu_count()} cores, Python {platform.python_version()}.",
             "",
             f"{' '.join(SETTINGS)}, {rounds} rounds; everything on one machine, TLS and node keys on. A round is one message "
-            "per silo: score, then train. *Work* is what the silos measured for scoring and training (the slowest silo for "
-            "seconds, the mean for CPU); the rest is Flower's. The CPU-seconds are those of every process of the deployment. "
+            "per silo: score, then train. *Work* is what the silos measured for scoring and training (wall time: the slowest "
+            "silo beside seconds, the mean beside CPU-seconds); the rest is Flower's. The CPU-seconds are those of every "
+            "process of the deployment. "
             "*Load* is the machine's load average at the end: other work beside it makes seconds longer, CPU-seconds hardly.",
             "",
             f"| {head} |",
