@@ -3,12 +3,11 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from . import keys, trees
 from .errors import InputError
@@ -22,6 +21,33 @@ Precision = Literal["fp32", "bf16"]
 _BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
 
 
+class _Sockets:
+    """A module whose tensors are plugged in for one call: what ``functional_call`` does, looked up once instead of each time."""
+
+    def __init__(self, module: nn.Module, names: dict[str, str]) -> None:
+        self.module = module
+        outer = {inner: name for name, inner in names.items()}
+        own = dict(module.named_parameters()) | dict(module.named_buffers())
+        called = {id(tensor): outer[inner] for inner, tensor in own.items()}  # a tensor in two places has one name
+        self.places = [
+            (kind, key, called[id(tensor)], tensor)
+            for m in module.modules()
+            for kind in (m._parameters, m._buffers)
+            for key, tensor in kind.items()
+            if tensor is not None
+        ]
+
+    def __call__(self, params: Params, x: Tensor) -> Tensor:
+        places: list[tuple[dict[str, Any], str, str, Tensor]] = self.places
+        try:
+            for kind, key, name, _ in places:
+                kind[key] = params[name]
+            return self.module(x)  # type: ignore[no-any-return]
+        finally:  # hold on to nobody's tensors
+            for kind, key, _, own in places:
+                kind[key] = own
+
+
 class _Skeleton:
     """One module in training and in serving mode, and the tree's names of its tensors."""
 
@@ -29,6 +55,8 @@ class _Skeleton:
         self.name, self.training, self.serving = name, copy.deepcopy(module).train(), copy.deepcopy(module).eval()
         self.weights = {f"{name}.{k}": k for k, _ in module.named_parameters()}
         self.state = {f"{STATE}{name}.{k}": k for k, _ in module.named_buffers()}
+        names = self.weights | self.state
+        self.train, self.serve = _Sockets(self.training, names), _Sockets(self.serving, names)
         self.linears = [
             f"{name}.{k}.weight" if k else f"{name}.weight" for k, m in module.named_modules() if isinstance(m, nn.Linear)
         ]
@@ -56,15 +84,14 @@ class Part:
 
     def __call__(self, params: Params, x: Tensor) -> Tensor:
         s = self.skeleton
-        tensors = {inner: params[outer] for outer, inner in s.weights.items()}
-        for outer, inner in s.state.items():
-            tensors[inner] = params[outer].clone() if self.mode == "still" else params[outer]
-        module = s.serving if self.mode == "served" else s.training
+        module = s.serve if self.mode == "served" else s.train
+        if s.state and self.mode == "still":
+            params = params | {name: params[name].clone() for name in s.state}
         if self.precision == "bf16":
             with torch.autocast(x.device.type, torch.bfloat16):
-                out: Tensor = functional_call(module, tensors, (x,))
+                out = module(params, x)
             return out.float()
-        return functional_call(module, tensors, (x,))  # type: ignore[no-any-return]
+        return module(params, x)
 
     def take(self, params: Params) -> Params:
         """Return this part's leaves out of a larger dict."""
