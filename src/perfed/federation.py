@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -55,7 +56,7 @@ class Federation:
     def __len__(self) -> int:
         return len(self.train)
 
-    @property
+    @cached_property  # asked for at every client: counting anew would cost N² a round
     def sizes(self) -> list[int]:
         """Training samples per client."""
         return [len(rows) for rows in self.train]

@@ -5,6 +5,11 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch._functorch.pyfunctorch import (
+    VmapInterpreter,
+    retrieve_current_functorch_interpreter,
+    temporarily_clear_interpreter_stack,
+)
 
 from .. import trees
 from .budget import Budget
@@ -53,9 +58,7 @@ def _eager(
     trained = [leaf for leaf, m in zip(new, moving, strict=True) if m]
     moments: list[Any] = [None] * len(trained)
     plain = budget.optimizer == "sgd" and not budget.momentum and not any(decays)
-    step = 0
-    for batch in batches:
-        step += 1
+    for step, batch in enumerate(batches, 1):
         with torch.enable_grad():
             slopes = torch.autograd.grad(loss(tree, batch), trained, allow_unused=True)
         with torch.no_grad():
@@ -73,8 +76,8 @@ def _down(trained: list[Tensor], slopes: tuple[Tensor | None, ...], lr: float) -
         torch._foreach_add_([p for p, _ in dense], [g for _, g in dense], alpha=-lr)
     for p, g in zip(trained, slopes, strict=True):
         if g is not None and g.is_sparse:
-            rows = g._indices()[0]
-            p.index_add_(0, rows, g._values(), alpha=-lr)
+            values = g._values()
+            p.scatter_add_(0, g._indices()[0][:, None].expand_as(values), values * -lr)  # twice as fast as index_add_
 
 
 def _moved(
@@ -128,40 +131,93 @@ def _stacked(
     batches: Iterable[Batch],
     budget: Budget,
 ) -> T:
-    """The same steps without mutation, for clients along an axis; a batch of pure padding moves nothing."""
-    at = [i for i, m in enumerate(moving) if m]
-    rest = [i for i, m in enumerate(moving) if not m]
+    """The same steps for clients along an axis; a batch of pure padding moves nothing.
 
-    def objective(trained: list[Tensor], carried: list[Tensor], batch: Batch) -> tuple[Tensor, list[Tensor]]:
-        carried = [leaf.clone() for leaf in carried]
-        both = dict(zip(at, trained, strict=True)) | dict(zip(rest, carried, strict=True))
-        return loss(trees.rebuild(shape, [both[i] for i in range(len(old))]), batch), carried
-
-    trained, carried = [old[i] for i in at], [old[i] for i in rest]
-    moments: list[Any] = [None] * len(at)
-    step = torch.zeros((), dtype=torch.float64, device=old[0].device)
+    Only the loss runs under vmap. Its clients do not depend on each other, so the gradient of its sum, taken once on the
+    tensors behind the axis, is every client's gradient: `torch.func.grad` would wrap and unwrap each leaf in each step.
+    """
+    axis = _Axis()
+    with temporarily_clear_interpreter_stack():
+        own = [axis.behind(leaf).detach().clone().requires_grad_(m) for leaf, m in zip(old, moving, strict=True)]
+    tree = trees.rebuild(shape, [axis.before(leaf) for leaf in own])
+    trained = [leaf for leaf, m in zip(own, moving, strict=True) if m]
+    carried = [leaf for leaf, m in zip(own, moving, strict=True) if not m]
+    moments: list[Any] = [None] * len(trained)
+    step = torch.zeros(axis.clients, dtype=torch.float64, device=own[0].device)
     for batch in batches:
-        slopes, moved = torch.func.grad(objective, has_aux=True)(trained, carried, batch)
-        live = None if batch.mask is None else batch.mask.amax() > 0
-        step = step + (1 if live is None else live.double())
-        before = list(moments)
-        after = [
-            _next(p, g.add(p, alpha=d) if d else g, moments, i, budget, step)
-            for i, (p, g, d) in enumerate(zip(trained, slopes, decays, strict=True))
-        ]
-        trained, carried = _if(live, after, trained), _if(live, moved, carried)
-        moments = [_if_moments(live, m, b) for m, b in zip(moments, before, strict=True)]
-    both = dict(zip(at, trained, strict=True)) | dict(zip(rest, carried, strict=True))
-    return trees.rebuild(shape, [both[i] for i in range(len(old))])
+        kept = [leaf.clone() for leaf in carried] if batch.mask is not None else []
+        with torch.enable_grad():
+            value = loss(tree, batch)
+            with temporarily_clear_interpreter_stack():
+                slopes = torch.autograd.grad(axis.behind(value).sum(), trained, allow_unused=True)
+        with temporarily_clear_interpreter_stack(), torch.no_grad():
+            live = None if batch.mask is None else axis.behind(batch.mask).amax(1) > 0
+            step = step + (1 if live is None else live.double())
+            _together(trained, slopes, moments, decays, budget, step, live)
+            for leaf, before in zip(carried, kept, strict=False):
+                leaf.copy_(torch.where(_beside(live, leaf), leaf, before))
+    return trees.rebuild(shape, [axis.before(leaf.detach()) for leaf in own])
 
 
-def _if(live: Tensor | None, yes: list[Tensor], no: list[Tensor]) -> list[Tensor]:
-    return yes if live is None else [torch.where(live, a, b) for a, b in zip(yes, no, strict=True)]
+class _Axis:
+    """The axis that vmap hides: tensors as a client sees them, and the tensors behind, clients first."""
+
+    def __init__(self) -> None:
+        vmap = retrieve_current_functorch_interpreter()  # rather than a leaf: clients may share all of their start
+        assert isinstance(vmap, VmapInterpreter)
+        self.level, self.clients = vmap.level(), vmap.batch_size()
+
+    def behind(self, seen: Tensor) -> Tensor:
+        """Return the tensor of all clients behind ``seen``; what is the same for all is repeated."""
+        if not _batched(seen):
+            return seen.expand(self.clients, *seen.shape)
+        inner: Tensor = torch._C._functorch.get_unwrapped(seen)
+        return inner.movedim(torch._C._functorch.maybe_get_bdim(seen), 0)
+
+    def before(self, inner: Tensor) -> Tensor:
+        """Return ``inner``, whose first axis is clients, as each of them sees it."""
+        return torch._C._functorch._add_batch_dim(inner, 0, self.level)
 
 
-def _if_moments(live: Tensor | None, new: Any, before: Any) -> Any:
+def _batched(leaf: Tensor) -> bool:
+    return bool(torch._C._functorch.is_batchedtensor(leaf))
+
+
+def _beside(values: Tensor | None, leaf: Tensor) -> Tensor:
+    """Return one value per client, shaped to broadcast over a leaf of all clients."""
+    assert values is not None
+    return values.view(-1, *(1,) * (leaf.dim() - 1))
+
+
+def _together(
+    trained: list[Tensor],
+    slopes: tuple[Tensor | None, ...],
+    moments: list[Any],
+    decays: list[float],
+    budget: Budget,
+    step: Tensor,
+    live: Tensor | None,
+) -> None:
+    """Move all clients in place, those without a sample in this step excepted."""
+    if budget.optimizer == "sgd" and not budget.momentum and not any(decays):
+        moved = [(p, g) for p, g in zip(trained, slopes, strict=True) if g is not None]
+        still = [g if live is None else torch.where(_beside(live, g), g, 0.0) for _, g in moved]
+        torch._foreach_add_([p for p, _ in moved], still, alpha=-budget.lr)
+        return
+    for i, (p, g, d) in enumerate(zip(trained, slopes, decays, strict=True)):
+        if g is None:
+            continue
+        before = moments[i]
+        after = _next(p, g.add(p, alpha=d) if d else g, moments, i, budget, _beside(step, p))
+        if live is not None:
+            here = _beside(live, p)
+            after, moments[i] = torch.where(here, after, p), _if_moments(here, moments[i], before)
+        p.copy_(after)
+
+
+def _if_moments(live: Tensor, new: Any, before: Any) -> Any:
     """Keep the moments of a client whose batch was pure padding; its first batch never is."""
-    if live is None or before is None or new is None:
+    if before is None or new is None:
         return new
     if isinstance(new, Tensor):
         return torch.where(live, new, before)

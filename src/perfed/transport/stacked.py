@@ -12,7 +12,7 @@ from .. import keys, trees
 from ..errors import InputError
 from ..local import Shard
 from ..method import Method
-from ..server import Uploads
+from ..server import Uploads, broadcast
 from ..trees import Tree
 from ..wire import Ledger
 from .serial import one_thread
@@ -20,6 +20,7 @@ from .site import Private, Score, Site
 from .store import Store
 
 _ROOM = 256 << 20  # bytes that a chunk's states and inputs may take
+_GROUPS = 64  # chunks whose padded row numbers are kept from round to round
 
 
 class Stacked:
@@ -34,6 +35,7 @@ class Stacked:
         self.site, self.store, self.room = site, store, room
         self.ledger = Ledger(site.withheld)
         self.after: dict[int, Score] = {}
+        self._padded: dict[tuple[Any, ...], tuple[Tensor, Tensor | None, Tensor]] = {}
 
     def train(self, server: Tree, ids: Sequence[int], number: int, lost: set[int], after: bool) -> Uploads[Any]:
         sizes = self.site.federation.sizes
@@ -49,10 +51,10 @@ class Stacked:
             with one_thread():
                 ups = self._train(server, chunk, number, after)
             early |= dict(zip(chunk, ups, strict=True))
+            self.ledger.up(ups[0], len([client for client in chunk if client not in lost]))
             while due in early:
                 up = early.pop(due)
                 if due not in lost:
-                    self.ledger.up(up)
                     yield up
                 due = next(turn, None)
 
@@ -69,13 +71,14 @@ class Stacked:
 
         ways = (0, 0, 0, None if size is None else 0, 0)
         up, mine, trained = vmap(one, in_dims=ways, randomness="different")(down, private, rows, size, key)
+        self.ledger.down(trees.pick(down, 0), len(chunk))
         for place, client in enumerate(chunk):
-            self.ledger.down(trees.pick(down, place))
             self.store[client] = trees.map(lambda x: x[place].clone(), mine)  # noqa: B023
         if after:
             scores = self._score(chunk, trained, mine, number, ("test",))
             self.after |= {client: score[0] for client, score in zip(chunk, scores, strict=True)}
-        return [trees.map(lambda x: x[place].clone(), up) for place in range(len(chunk))]  # noqa: B023
+        own = [leaf.unbind() for leaf in trees.leaves(up)]
+        return [trees.rebuild(up, [leaf[place] for leaf in own]) for place in range(len(chunk))]
 
     def score(self, server: Tree, ids: Sequence[int], number: int, parts: tuple[str, ...]) -> list[list[Score]]:
         found: dict[int, list[Score]] = {}
@@ -131,17 +134,26 @@ class Stacked:
         start = self.site.withheld.start
         private = [self.store[i] for i in chunk]
         private = [p if p.kept or not start else Private(p.mine, dict(start)) for p in private]
-        return trees.stack([self.site.method.send(server, i) for i in chunk]), trees.stack(private)
+        if getattr(type(self.site.method), "send", None) is broadcast:  # one message, seen once per client
+            down = trees.map(lambda x: x.expand(len(chunk), *x.shape), self.site.method.send(server, chunk[0]))
+        else:
+            down = trees.stack([self.site.method.send(server, i) for i in chunk])
+        return down, trees.stack(private)
 
     def _rows(self, chunk: list[int], part: str, number: int, *, masked: bool = False) -> tuple[Tensor, Tensor | None, Tensor]:
         """Return the rows of a chunk, padded, their true numbers if they differ, and the clients' keys."""
-        own = [getattr(self.site.federation, part)[i] for i in chunk]
-        most = max(map(len, own))
-        rows = torch.stack([F.pad(r, (0, most - len(r)), value=int(r[0]) if len(r) else 0) for r in own])
-        size = torch.tensor([len(r) for r in own], device=rows.device) if masked or len(set(map(len, own))) > 1 else None
-        fed = self.site.federation
-        names = [i if fed.numbers is None else fed.numbers[i] for i in chunk]
-        return rows, size, torch.stack([keys.key(fed.seed, number, name) for name in names]).to(rows.device)
+        fed, asked = self.site.federation, (part, masked, *chunk)
+        if asked not in self._padded:
+            if len(self._padded) >= _GROUPS:
+                self._padded.clear()
+            own = [getattr(fed, part)[i] for i in chunk]
+            sizes = [len(r) for r in own]
+            rows = torch.stack([F.pad(r, (0, max(sizes) - len(r)), value=int(r[0]) if len(r) else 0) for r in own])
+            size = torch.tensor(sizes, device=rows.device) if masked or len(set(sizes)) > 1 else None
+            names = torch.tensor([i if fed.numbers is None else fed.numbers[i] for i in chunk], device=rows.device)
+            self._padded[asked] = rows, size, names
+        rows, size, names = self._padded[asked]
+        return rows, size, keys.fold(keys.key(fed.seed, number).to(rows.device), names)
 
     def _shard(self, rows: Tensor, size: Tensor | None, key: Tensor) -> Shard:
         fed = self.site.federation

@@ -15,11 +15,13 @@ class Ledger:
         self._up: Counter[str] = Counter()
         self._down: Counter[str] = Counter()
 
-    def up(self, tree: Tree) -> None:
-        self._up.update(fields(tree, self._withheld))
+    def up(self, tree: Tree, times: int = 1) -> None:
+        """Count an answer, or so many that weigh the same."""
+        self._up.update({name: times * size for name, size in fields(tree, self._withheld).items()})
 
-    def down(self, tree: Tree) -> None:
-        self._down.update(fields(tree, self._withheld))
+    def down(self, tree: Tree, times: int = 1) -> None:
+        """Count a message to a client, or so many that weigh the same."""
+        self._down.update({name: times * size for name, size in fields(tree, self._withheld).items()})
 
     def close(self) -> tuple[dict[str, int], dict[str, int]]:
         """Return bytes up and down per field since the last call, and begin anew."""
