@@ -118,3 +118,22 @@ def test_draining_lets_every_client_finish() -> None:
     ups.drain()
     ups.drain()
     assert log == [0, 1, 2]
+
+
+def test_mixing_in_pieces_is_combining_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = torch.Generator().manual_seed(0)
+    answers = [
+        {"w": torch.randn(3, 5, generator=draw), "n": torch.randint(0, 9, (4,), generator=draw), "s": torch.tensor(2.5)}
+        for _ in range(4)
+    ]
+    matrix = torch.rand(3, 4, generator=draw, dtype=torch.float64)
+    monkeypatch.setattr("perfed.server.rules._PIECE", 8)  # two numbers of each answer at a time
+    for row, found in zip(matrix, mix(matrix, answers), strict=True):
+        expected = combine(row.tolist(), answers)
+        assert torch.equal(found["n"], expected["n"]) and found["s"].shape == ()
+        assert torch.allclose(found["w"], expected["w"], rtol=1e-7, atol=0)
+
+
+def test_mixing_leaves_out_what_weighs_nothing_even_where_it_is_no_number() -> None:
+    found = mix(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), [{"w": torch.ones(2)}, {"w": torch.tensor([float("nan"), 2.0])}])
+    assert found[0]["w"].tolist() == [1.0, 1.0] and found[1]["w"].isnan().tolist() == [True, False]

@@ -10,7 +10,7 @@ from .. import keys, trees
 from ..errors import MethodError
 from ..local import Shard, descend
 from ..method import Method
-from ..server import Uploads, combine, mean
+from ..server import Uploads, mean, mix
 from ..task import Task
 from ..trees import Params
 
@@ -91,13 +91,16 @@ class FedCAC(Method[Server, Params, Up, Masks]):
         params = [up.params for up in answers]
         common = mean(params, weight)  # Eq. (9)
         models = list(server.models)
-        for row, client, up in zip(team * weight, ups.ids, answers, strict=True):
-            custom = combine((row / row.sum()).tolist(), params)  # Eq. (10)
-            models[client] = (
-                custom
-                if self.harmless == "as_critical"
-                else {k: torch.where(up.critical[k], custom[k], common[k]) if k in up.critical else custom[k] for k in common}
-            )
+        rows = team * weight
+        rows = rows / rows.sum(1, keepdim=True)
+        for first in range(0, len(ups), 50):  # Eq. (10), a few clients at a time: all of them need not be held twice
+            for place, custom in enumerate(mix(rows[first : first + 50], params), first):
+                critical = answers[place].critical
+                models[ups.ids[place]] = (
+                    custom
+                    if self.harmless == "as_critical"
+                    else {k: torch.where(critical[k], custom[k], common[k]) if k in critical else custom[k] for k in common}
+                )
         return Server(tuple(models), number)
 
     def teams(self, masks: list[Masks], number: int) -> Tensor:

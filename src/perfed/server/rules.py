@@ -11,6 +11,8 @@ from .uploads import Uploads
 
 T = TypeVar("T")
 
+_PIECE = 1 << 22  # numbers of all answers that are mixed at once
+
 
 def mean(answers: Iterable[T], weights: Tensor | Sequence[float]) -> T:
     """Return the weighted mean, added up in order and in double precision; whole numbers are rounded."""
@@ -23,8 +25,35 @@ def _like(total: Tensor, x: Tensor) -> Tensor:
 
 
 def mix(matrix: Tensor, answers: Sequence[T]) -> list[T]:
-    """Return, for each row of ``matrix``, the answers mixed with that row's weights."""
-    return [combine(row.tolist(), answers) for row in matrix.double()]
+    """Return, for each row of ``matrix``, the answers mixed with that row's weights, in double precision.
+
+    All rows are made in one pass over the answers, piece by piece: N² sums of whole models would take minutes for N = 500.
+    """
+    rows, columns = matrix.double(), list(zip(*map(trees.leaves, answers), strict=True))
+    piece = max(1, _PIECE // max(1, len(answers)))
+    mixed: list[list[Tensor]] = [[] for _ in rows]
+    for leaves in columns:
+        flat = [x.reshape(-1) for x in leaves]
+        made = [torch.empty_like(flat[0]) for _ in rows]
+        for at in range(0, len(flat[0]), piece):
+            several = torch.stack([x[at : at + piece] for x in flat]).double()
+            for whole, part in zip(made, _like(_product(rows, several), flat[0]), strict=True):
+                whole[at : at + piece] = part
+        for own, whole in zip(mixed, made, strict=True):
+            own.append(whole.view(leaves[0].shape))
+    return [trees.rebuild(answers[0], own) for own in mixed]
+
+
+def _product(rows: Tensor, answers: Tensor) -> Tensor:
+    """Return rows times answers; as in `combine`, an answer of weight zero does not count, not even where it is no number."""
+    if bool(torch.isfinite(answers).all()):
+        return rows.to(answers.device) @ answers
+    made = torch.zeros(len(rows), answers.shape[1], dtype=torch.float64, device=answers.device)
+    for total, row in zip(made, rows.tolist(), strict=True):
+        for w, x in zip(row, answers, strict=True):
+            if w:
+                total.add_(x, alpha=w)
+    return made
 
 
 def combine(row: Sequence[float], answers: Iterable[T]) -> T:
