@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .analyze import analyze
 from .data import app as data_app
 from .deploy import app as deploy_app
 from .output import emit, note, progress, table, words
@@ -130,6 +131,7 @@ def doctor(json: Json = False) -> None:
 
 
 app.command()(paper)
+app.command()(analyze)
 
 
 def _describe(found: dict[str, Any]) -> None:

@@ -6,6 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from perfed.analysis.communication import cost_to_target
+from perfed.analysis.recorded import parameters
+from perfed.analysis.subject import Subject
 from perfed.errors import RunError
 from perfed.evaluate.summary import Line, choose, rates
 from perfed.papers.recipe import Reading
@@ -98,29 +100,9 @@ def _mebibytes(run: Run, seed: int, reading: Reading) -> tuple[float | None, str
         reading.target,
         rule=options([run])["report"],
         count="paper",
-        parameters=moved(run, seed),
+        parameters=parameters(Subject(run.path, seed)),
     )
     return (cost.mib, "") if cost.reached else (None, str(cost))
-
-
-def moved(run: Run, seed: int) -> int:
-    """Return the parameters that DualFed's Table 8 counts per client and way: those sent, and its projector."""
-    trained = next((line for line in run.rounds[seed] if line["round"] > 0 and line["participants"]), None)
-    if trained is None:
-        raise RunError(f"'{run.path}' has no finished round to count bytes in")
-    sent = int(trained["bytes_up"]) // (4 * len(trained["participants"]))
-    return sent + (_projector(run, seed) if run.method == "dualfed" else 0)
-
-
-def _projector(run: Run, seed: int) -> int:
-    from safetensors import safe_open
-
-    states = sorted((run.path / f"seed-{seed}").glob("checkpoint-*.safetensors"))
-    if not states:
-        return 0
-    with safe_open(states[-1], framework="pt") as file:
-        names = [n for n in file.keys() if n.startswith("client-0/mine/projector/") and "/~" not in n]  # noqa: SIM118
-        return sum(int(np.prod(file.get_slice(name).get_shape())) for name in names)
 
 
 def _attacked(run: Run, seed: int, reading: Reading) -> tuple[float | None, str]:
