@@ -25,13 +25,17 @@ class FedBN(Method[Params, Params, Params, tuple[()]]):
 
     def __post_init__(self) -> None:
         if self.norm != "local_all":
-            raise MethodError(f"FedBN keeps all of BatchNorm at home, so norm must be local_all, got {self.norm}; "
-                              "fedavg takes the other policies")
+            raise MethodError(
+                f"FedBN keeps all of BatchNorm at home, so norm must be local_all, got {self.norm}; "
+                "fedavg takes the other policies"
+            )
 
     def check(self, task: Task, sizes: list[int], participants: int) -> None:
         if not task.has_norm:
-            raise MethodError("FedBN needs a network with BatchNorm layers, this one has none and it would be FedAvg; "
-                              "try model=cnn_bn")
+            raise MethodError(
+                "FedBN needs a network with BatchNorm layers, this one has none and it would be FedAvg; "
+                "try model=cnn_bn"
+            )
 
     def init(self, task: Task, clients: int) -> tuple[Params, tuple[()]]:
         return task.params(), ()
