@@ -372,7 +372,11 @@ def train_seed(found: Run, seed: int, samples: Samples, split: Split, on_round: 
             server = job.train(transport, on_round)
         finally:
             transport.close()
-        final = {"digest": digest(server, job.store), "rounds": found.settings.rounds, "seconds": round(perf_counter() - began, 3)}
+        final = {
+            "digest": digest(server, job.store),
+            "rounds": found.settings.rounds,
+            "seconds": round(perf_counter() - began, 3),
+        }
         put_json(folder / "final.json", final)
 
 
