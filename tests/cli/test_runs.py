@@ -54,7 +54,7 @@ def test_transports_and_repeats_give_one_digest(tmp_path: Path) -> None:
     assert len(digests) == 1
 
 
-@pytest.mark.parametrize("kills", [4])
+@pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(tmp_path: Path, kills: int) -> None:
     job = [
         "method=fedcac",
