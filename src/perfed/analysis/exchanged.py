@@ -11,6 +11,8 @@ from perfed.errors import RunError
 from perfed.report import studies
 from perfed.report.studies import Frame, Line
 
+CLIENTS = 12  # rows of a figure that can still be read
+
 
 def angles_over_rounds(subject: Subject, options: Options) -> Result:
     """Follow the angle between clients' updates over the rounds."""
@@ -91,19 +93,28 @@ def critical(subject: Subject, state: State, ids: list[int]) -> list[dict[str, t
 
 
 def critical_masks(subject: Subject, options: Options) -> Result:
-    """Show which share of every layer is critical."""
-    ids = subject.chosen(options.client)[:12]
+    """Show, layer by layer, how much of what a client holds critical the others hold critical too."""
+    ids = subject.chosen(None)
     found = critical(subject, subject.last, ids)
+    if len(ids) < 2:
+        raise RunError("masks are compared between clients; this run has one")
     layers = sorted(found[0])
-    shares = {subject.names[c]: [float(m[name].double().mean()) for name in layers] for c, m in zip(ids, found, strict=True)}
-    rows = [[name, *(percent(own[place]) for own in shares.values())] for place, name in enumerate(layers)]
-    table = torch.tensor(list(shares.values()))
-    stable = torch.stack([torch.cat([m[name].flatten() for name in layers]).double() for m in found]).mean(0)
-    says = []
-    if len(ids) > 1:
-        says = [f"{100 * float((stable == 1).double().mean()):.1f} % of the parameters are critical to all {len(ids)} clients"]
-    figure = studies.heat(table, list(shares), f"{len(layers)} layers, from the input to the output", "share critical")
-    return Result({"layers": layers, "shares": shares}, says, ["layer", *shares], rows, figure)
+    shared = {}
+    for client in subject.chosen(options.client)[:CLIENTS]:
+        shared[subject.names[client]] = [_common(client, [mask[name] for mask in found]) for name in layers]
+    chosen = {name: float(found[0][name].double().mean()) for name in layers}
+    rows = [[name, percent(chosen[name]), *(percent(own[n]) for own in shared.values())] for n, name in enumerate(layers)]
+    whole = torch.stack([torch.cat([mask[name].flatten() for name in layers]) for mask in found]).all(0)
+    says = [f"{100 * float(whole.double().mean()):.1f} % of the parameters are critical to all {len(ids)} clients"]
+    figure = studies.heat(list(shared.values()), list(shared), "", "critical to others too", layers)
+    return Result({"layers": layers, "critical": chosen, "shared": shared}, says, ["layer", "critical", *shared], rows, figure)
+
+
+def _common(client: int, masks: list[torch.Tensor]) -> float:
+    """Return the share of one client's critical parameters that another holds critical, the mean over others."""
+    own = masks[client].bool()
+    others = [float((own & mask.bool()).sum()) for number, mask in enumerate(masks) if number != client]
+    return sum(others) / len(others) / max(1.0, float(own.sum()))
 
 
 def mask_overlap(subject: Subject, options: Options) -> Result:
@@ -111,20 +122,9 @@ def mask_overlap(subject: Subject, options: Options) -> Result:
     ids = subject.chosen(None)
     found = masks.likeness(critical(subject, subject.last, ids), [subject.clients["labels"][c] for c in ids])
     tie = "–" if found.correlation is None else f"{found.correlation:.2f}"
-    figure = studies.matrices(
-        {"overlap of critical parameters": _scaled(found.overlap), "similarity of labels": found.similarity},
-        subject.names,
-        "0 nothing, 1 everything in common (left: relative to its range)",
-    )
+    tables = {"overlap of critical parameters": found.overlap, "similarity of labels": found.similarity}
+    figure = studies.matrices(tables, subject.names, "in common")
     return Result(plain(found), [f"correlation of the two over pairs of clients: {tie}"], figure=figure)
-
-
-def _scaled(matrix: tuple[tuple[float, ...], ...]) -> Any:
-    """Stretch a matrix over [0, 1]: masks of half the parameters all overlap by about as much."""
-    table = torch.tensor(matrix)
-    off = table[~torch.eye(len(table), dtype=torch.bool)]
-    low, high = float(off.min()), float(off.max())
-    return ((table - low) / max(high - low, 1e-12)).clamp(0, 1).numpy()
 
 
 def collaborators(subject: Subject, options: Options) -> Result:

@@ -81,7 +81,7 @@ def separation(subject: Subject, options: Options) -> Result:
             if not scores:
                 raise RunError("every client has only one class, so classes cannot be separated")
             found[name].append(sum(scores) / len(scores))
-    return _course(subject, rounds, found, "class separation (1: collapsed, 0: none)")
+    return _course(subject, rounds, found, "class separation")
 
 
 def similarity(subject: Subject, options: Options) -> Result:
@@ -96,7 +96,7 @@ def similarity(subject: Subject, options: Options) -> Result:
             pairs = partial(_view, state, view, inputs)
             last[name] = represent.client_cka(pairs, len(ids))
             found[name].append(last[name].mean)
-    drawn = _course(subject, rounds, found, "linear CKA between clients, mean over pairs")
+    drawn = _course(subject, rounds, found, "linear CKA between clients")
     values = drawn.values | {"matrices": {name: plain(own.matrix) for name, own in last.items()}}
     if len(rounds) > 1:
         return Result(values, drawn.says, drawn.columns, drawn.rows, drawn.figure)
@@ -205,7 +205,7 @@ def classifiers(subject: Subject, options: Options) -> Result:
     says = [f"mean over clients in round {rounds[-1]:.0f}: " + ", ".join(f"{n} {own[-1]:.2f} %" for n, own in found.items())]
     if len(rounds) > 1:
         lines = [Line(name, rounds, own) for name, own in found.items()]
-        figure = studies.lines([Frame("", lines, "accuracy, mean over clients (%)")])
+        figure = studies.lines([Frame("", lines, "mean accuracy (%)")])
     else:
         figure = studies.bars(dict(last), [subject.names[c] for c in ids], "accuracy (%)")
         says.append("only the last state was kept; a run with snapshots=1 (or 10) shows the course over rounds")

@@ -55,7 +55,7 @@ def attack(subject: Subject, options: Options, checked: Checked | None = None) -
     job = subject.job
     if job.federation.x.dim() != 4:
         raise RunError("the attack recovers pictures; this run has none")
-    state = State(0, job.site, job.site.method.init(job.site.task, len(subject.names))[0], {}, job.store.first)
+    state = State(0, job.site, job.server, {}, job.store.first)
     scope = options.scope or USUAL.get(subject.method) or _natural(state)
     checked = checked or control(state, client, options)
     count = max(options.images, 2 if state.site.task.needs_pairs else 1)

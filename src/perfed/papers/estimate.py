@@ -16,7 +16,7 @@ from perfed.papers.paper import nested
 from perfed.papers.stand_in import here
 from perfed.settings import Settings, build
 
-STEP = 8  # samples of a timed step; time is taken to grow in proportion to samples
+STEP = 4  # samples of a timed step; time is taken to grow in proportion to samples
 # Passes over the training data relative to FedAvg: what a method trains besides, from its algorithm.
 PASSES = {
     "apfl": 2.0, "apple": 2.0, "ditto": 2.0, "dualfed": 1.5, "fedala": 1.5, "fedcac": 1.1, "fedcp": 1.5, "fedfomo": 1.5,
@@ -28,6 +28,7 @@ SHAPES = {  # of an input, where the catalogue's picture size does not say it
     "digits_domains": (1, 16, 16), "fashion_mnist": (1, 28, 28), "har": (9, 1, 128), "mnist": (1, 28, 28),
     "tiny_imagenet": (3, 64, 64),
 }  # fmt: skip
+SIZES = (64, 112)  # pixels at which networks for larger pictures are timed
 WORDS = 30_000  # of a vocabulary; its size hardly matters for the time of a step
 
 
@@ -40,7 +41,8 @@ def seconds(settings: Settings) -> float:
     shape = SHAPES.get(entry.name, (3, size or 64, size or 64))
     if size and len(shape) == 3 and shape[1] == shape[2]:
         shape = (shape[0], size, size)
-    train, test = step(settings.model.name, tuple(sorted(settings.model.options.items())), shape, entry.classes)
+    options = {key: value for key, value in settings.model.options.items() if key not in ("projector", "weights")}
+    train, test = per_sample(settings.model.name, tuple(sorted(options.items())), shape, entry.classes)
     fitted, tested = samples(settings)
     passes = PASSES.get(settings.method.name, 1.0) * settings.budget.epochs * settings.sampling.ratio
     return settings.rounds * (fitted * passes * train + tested * test * (2 if settings.after else 1) / settings.every)
@@ -55,19 +57,32 @@ def samples(settings: Settings) -> tuple[float, float]:
     if settings.partition.name.startswith("client_"):
         return clients * options.get("train_size", 500), clients * options.get("test_size", 100)
     if settings.partition.name == "domains":
-        test = (entry.test or settings.test * entry.train) * part
-        return min(entry.train * part, clients * (options.get("samples") or entry.train)), test
+        asked = clients * (options.get("samples") or 500)
+        if not entry.train:  # where the catalogue states no size, about as many are tested as trained on
+            return asked * part, asked * part
+        return min(entry.train * part, asked), (entry.test or settings.test * entry.train) * part
     pool = entry.train if options.get("pool") == "train" else entry.train + entry.test
     share = clients / options["subset_of"] if options.get("subset_of") else 1.0
     return pool * part * share * (1 - settings.test - settings.validation), pool * part * share * settings.test
 
 
+def per_sample(
+    model: str, options: tuple[tuple[str, Any], ...], shape: tuple[int, ...], classes: int
+) -> tuple[float, float]:
+    """Return the seconds that one sample takes in training and in testing; large pictures from two smaller sizes."""
+    if len(shape) != 3 or shape[1] <= SIZES[1] or shape[1] != shape[2]:
+        return step(model, options, shape, classes)
+    small, large = (step(model, options, (shape[0], side, side), classes) for side in SIZES)
+    further = (shape[1] ** 2 - SIZES[0] ** 2) / (SIZES[1] ** 2 - SIZES[0] ** 2)  # time grows with the area
+    train, test = (max(b, a + further * (b - a)) for a, b in zip(small, large, strict=True))
+    return train, test
+
+
 @cache
 def step(model: str, options: tuple[tuple[str, Any], ...], shape: tuple[int, ...], classes: int) -> tuple[float, float]:
     """Return the seconds that one sample takes in training and in testing, on one core."""
-    kept = {key: value for key, value in options if key != "weights"}
     vocabulary = WORDS if model == "fasttext" else None
-    net = models.build(model, shape=shape, classes=max(2, classes), vocabulary=vocabulary, seed=0, **kept)
+    net = models.build(model, shape=shape, classes=max(2, classes), vocabulary=vocabulary, seed=0, **dict(options))
     x = torch.ones(STEP, *shape, dtype=torch.int64) if model == "fasttext" else torch.rand(STEP, *shape)
     y = torch.zeros(STEP, dtype=torch.int64)
     before = torch.get_num_threads()

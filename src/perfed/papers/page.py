@@ -5,14 +5,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfed.papers.recipe import Recipe
-from perfed.report import figures
+from perfed.report import figures, studies
 from perfed.report import page as pages
 from perfed.report.read import Run, options, read
 from perfed.report.sections import WIDTH, Notes, Picture, Section
-from perfed.report.tables import Table, split
+from perfed.report.tables import Table
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from perfed.papers.show import Answer
+
+
+SPLIT = ("data", "partition", "clients", "split", "split_seed", "validation", "test", "series")  # what decides who has what
 
 
 def page(recipe: Recipe, found: Sequence["Answer"], table: Table, folder: Path, command: str = "") -> Path:
@@ -20,7 +25,8 @@ def page(recipe: Recipe, found: Sequence["Answer"], table: Table, folder: Path, 
     paper = recipe.paper
     title = f"{recipe.name}: {recipe.title}"
     lead = f"{paper.authors.split(',')[0]} et al., {paper.venue} {paper.year}. {recipe.shows} {_counted(found)}"
-    content = [_beside(recipe, found, table), _analyses(folder), *_curves(found), _paper(recipe), _repeat(recipe, found, command)]
+    content = [_beside(recipe, found, table), _analyses(recipe, folder), *_curves(found), _paper(recipe)]
+    content.append(_repeat(recipe, found, command))
     return pages.put(pages.compose(title, lead, [section for section in content if section.parts]), folder / "report.html")
 
 
@@ -39,6 +45,8 @@ def _beside(recipe: Recipe, found: Sequence["Answer"], table: Table) -> Section:
         drawn = recipe.numbers == "drawn"
         rest = "; the paper only draws these values." if drawn else ", the printed value, and ours minus printed."
         parts.append(("soft", f"Ours as the paper scores it{rest}"))
+    if "sweep" in recipe.analysis:
+        parts += [("figure", Picture(sweep(recipe, found), "Our values over what is varied."))]
     if table.notes:
         parts += [("heading", "What differs from the paper’s experiment"), ("notes", Notes(table.notes, warn=True))]
     rows = [
@@ -57,6 +65,30 @@ def _beside(recipe: Recipe, found: Sequence["Answer"], table: Table) -> Section:
     return Section("beside", "Beside the paper", parts)
 
 
+def sweep(recipe: Recipe, found: Sequence["Answer"]) -> "Figure":
+    """Draw a table of numbers over what its columns vary: a panel per group of columns, a line per row."""
+    frames = []
+    for group in dict.fromkeys(a.column.group for a in found):
+        columns = [c for c in recipe.columns if c.group == group and any(a.column.id == c.id for a in found)]
+        places = [_number(c.label) for c in columns]
+        x = [float(n) if None in places else float(places[n] or 0) for n in range(len(columns))]
+        lines = []
+        for row in recipe.rows:
+            own = {a.column.id: a.ours.mean for a in found if a.row.id == row.id}
+            if any(own.get(c.id) is not None for c in columns):
+                lines.append(studies.Line(row.label, x, [own.get(c.id) for c in columns]))
+        name = columns[0].label.partition("=")[0].strip() if "=" in columns[0].label else "column"
+        frames.append(studies.Frame(group, lines, "accuracy (%)", name))
+    return studies.lines(frames, width=WIDTH)
+
+
+def _number(label: str) -> float | None:
+    try:
+        return float(label.rpartition("=")[2])
+    except ValueError:
+        return None
+
+
 def _column(recipe: Recipe, name: str) -> str:
     from perfed.papers.show import heading
 
@@ -73,7 +105,7 @@ def _curves(found: Sequence["Answer"]) -> list[Section]:
         seen.add(answer.run.resolve())
         run = read(answer.run)
         name = str(run.settings.get("data") if not isinstance(run.settings.get("data"), dict) else run.settings["data"]["name"])
-        together.setdefault(str(split(run)), (name, []))[1].append(run)
+        together.setdefault(repr([run.settings.get(key) for key in SPLIT]), (name, []))[1].append(run)
     parts: list[tuple[str, Any]] = []
     for name, runs in together.values():
         series = options(runs)["series"]
@@ -92,18 +124,22 @@ def _partition(run: Run) -> str:
     return f"{chosen}, {clients} clients"
 
 
-def _analyses(folder: Path) -> Section:
+def _analyses(recipe: Recipe, folder: Path) -> Section:
     """Show the pictures that the recipe's analyses left in the folder."""
     from base64 import b64encode
 
     from markupsafe import Markup
 
+    from perfed.analysis.catalogue import CATALOGUE
+
     parts: list[tuple[str, Any]] = []
     for picture in sorted((folder / "figures").glob("*.png")):
         data = b64encode(picture.read_bytes()).decode()
-        name = picture.stem.replace("--", ", ")
-        parts.append(("html", Markup(f'<figure><img alt="{name}" src="data:image/png;base64,{data}" style="max-width:100%">')))
-        parts.append(("html", Markup("<figcaption>{}</figcaption></figure>").format(name)))
+        what, row, column = picture.stem.split("--")
+        labels = {entry.id: entry.label for entry in (*recipe.rows, *recipe.columns)}
+        name = f"{labels.get(row, row)}, {labels.get(column, column)}: {CATALOGUE[what].shows}"
+        image = Markup('<img alt="{}" src="data:image/png;base64,{}" style="width:72%">').format(name, data)
+        parts.append(("html", Markup("<figure>{}<figcaption>{}</figcaption></figure>").format(image, name)))
     return Section("analyses", "Analyses", parts)
 
 

@@ -146,7 +146,7 @@ def _reduced(recipe: Recipe, published: Flat, made: Settings, said: str) -> tupl
         before, after = published.get(key), ours.get(key)
         if key in ("seeds", "snapshots") or key not in (*published, "data.fraction") or _same(before, after):
             continue
-        if said and key.startswith(("data", "model", "inputs", "clients", "partition.classes")):
+        if said and key != "data.fraction" and key.startswith(("data", "model", "inputs", "clients", "partition.classes")):
             continue  # the stand-in has other options
         if key == "data.fraction":
             notes.append(f"{after:g} of the data")

@@ -25,7 +25,7 @@ ROOTS = (
 )
 
 Analysis = Literal[
-    "angle", "cka", "classifiers", "collaborators", "communication", "convergence", "curves", "distribution", "dlg",
+    "angle", "attack", "cka", "classifiers", "collaborators", "communication", "convergence", "curves", "distribution",
     "fairness", "feature_overlap", "fisher", "gradcam", "masks", "overlap", "pir", "policy", "probe", "selection",
     "sensitivity", "separation", "sparsity", "stability", "sweep", "timing", "tsne",
 ]  # fmt: skip

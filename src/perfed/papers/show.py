@@ -74,6 +74,7 @@ def _seeds(reduced: Sequence[str], ours: Value, planned: int) -> tuple[str, ...]
 
 def table(recipe: Recipe, found: Sequence[Answer]) -> Table:
     """Return ours, the published value and the difference for every column that was asked for."""
+    wide = 3 if recipe.numbers == "printed" else 1  # what is only drawn cannot be compared
     columns: list[Column] = []
     shown = [column for column in recipe.columns if any(a.column.id == column.id for a in found)]
     rows = [row for row in recipe.rows if any(a.row.id == row.id for a in found)]
@@ -85,10 +86,10 @@ def table(recipe: Recipe, found: Sequence[Answer]) -> Table:
             Column(f"{column.id}.ours", above, f"ours {reading.unit}", 1.0, reading.digits),
             Column(f"{column.id}.published", above, "paper", 1.0, reading.digits),
             Column(f"{column.id}.difference", above, "difference", 1.0, reading.digits),
-        ]
+        ][:wide]
         own = {a.row.id: a for a in found if a.column.id == column.id}
         for row in rows:
-            cells[row.id] += _cells(own.get(row.id), reading)
+            cells[row.id] += _cells(own.get(row.id), reading)[:wide]
     titled = [Row(row.method or row.id, _title(row), tuple(cells[row.id])) for row in rows]
     return Table(tuple(columns), tuple(titled), tuple(reductions(found)))
 
@@ -139,6 +140,7 @@ def reductions(found: Sequence[Answer]) -> list[str]:
                 apart.setdefault(note, []).append(f"{a.row.label} · {a.column.label}")
     for note, where in apart.items():
         lines.append(f"{note}: {_places(where, ran, note)}.")
+    lines += [f"{a.column.label}: {a.ours.note}." for a in ran if a.ours.mean is not None and a.ours.note]
     if any(not a.comparable for a in ran):
         lines.append("Where another data set stands in there is nothing to compare with.")
     return lines

@@ -11,6 +11,7 @@ from perfed.analysis.subject import Subject
 from perfed.errors import RunError
 from perfed.evaluate.summary import Line, choose, rates
 from perfed.papers.recipe import Reading
+from perfed.record import get_json
 from perfed.report.read import Run, options, read
 
 SCALE = {"%": 100.0, "1e-2": 100.0}
@@ -42,10 +43,11 @@ def value(path: Path, reading: Reading, place: int | None = None) -> Value:
         else:
             found.append(figure)
     planned = int(run.settings.get("rounds") or 0)
-    if not found or len(found) < len(run.rounds):
+    if not found or (len(found) < len(run.rounds) and reading.measure != "psnr"):  # one seed's uploads are attacked
         return Value(None, note="; ".join(dict.fromkeys(notes)), rounds=run.done, planned=planned)
     scale = SCALE.get(reading.unit, 1.0)
-    return Value(float(np.mean(found)) * scale, float(np.std(found)) * scale, len(found), "", run.done, planned)
+    note = _verdict(run, reading) if reading.measure == "psnr" else ""
+    return Value(float(np.mean(found)) * scale, float(np.std(found)) * scale, len(found), note, run.done, planned)
 
 
 def _figure(run: Run, seed: int, reading: Reading, place: int | None) -> tuple[float | None, str]:
@@ -106,9 +108,19 @@ def _mebibytes(run: Run, seed: int, reading: Reading) -> tuple[float | None, str
 
 
 def _attacked(run: Run, seed: int, reading: Reading) -> tuple[float | None, str]:
-    from perfed.record import get_json
-
-    place = run.path / f"seed-{seed}" / f"attack-{reading.scope}.json"
+    place = attacked(run.path, seed, reading)
     if not place.exists():
         return None, f"not attacked yet; `perfed analyze {run.path} attack --scope {reading.scope}` does it"
     return float(get_json(place)["psnr_pfllib"]), ""
+
+
+def attacked(path: Path, seed: int, reading: Reading) -> Path:
+    """Return where the attack on a run's upload is written down."""
+    return path / f"seed-{seed}" / f"attack-{reading.scope}.json"
+
+
+def _verdict(run: Run, reading: Reading) -> str:
+    for seed in run.rounds:
+        if attacked(run.path, seed, reading).exists():
+            return str(get_json(attacked(run.path, seed, reading))["conclusion"])
+    return ""

@@ -59,7 +59,8 @@ def lines(frames: Sequence[Frame], *, width: float = WIDTH, legend: bool = True)
             axis.set_title(frame.title)
             axis.set_xlabel(frame.xlabel)
             axis.set_ylabel(frame.ylabel)
-            axis.xaxis.get_major_locator().set_params(integer=True)
+            if frame.xlabel == "round":
+                axis.xaxis.get_major_locator().set_params(integer=True)
         for axis in axes.flat[len(frames) :]:
             axis.set_visible(False)
         shown = {label: handle for label, handle in named.items() if label}
@@ -120,34 +121,37 @@ def ranges(
 
 
 def matrices(tables: Mapping[str, ArrayLike], names: Sequence[str], label: str, *, width: float = WIDTH) -> "Figure":
-    """Draw square tables (clients × clients) side by side on one scale, with values where they fit."""
+    """Draw square tables (clients × clients) side by side, each on its own scale, with values where they fit."""
     what, short = shorten(names)
     found = {title: np.asarray(values, float) for title, values in tables.items()}
-    off = [value for table in found.values() for value in table[~np.eye(len(table), dtype=bool)]]
-    low, high = float(np.nanmin(off)), float(np.nanmax(off))
     with styled():
-        side = (width - 0.8) / len(found)
-        page, axes = sheet(width, min(side, 4.2) + 0.75, ncols=len(found), squeeze=False)
+        side = (width - 1.0) / len(found)
+        page, axes = sheet(min(width, 1.2 + 4.6 * len(found)), min(side, 4.2) + 0.5, ncols=len(found), squeeze=False)
         for axis, (title, table) in zip(axes.flat, found.items(), strict=True):
             shown = np.where(np.eye(len(table), dtype=bool), np.nan, table)  # everybody is like oneself
+            low, high = float(np.nanmin(shown)), float(np.nanmax(shown))
             image = axis.imshow(shown, cmap=SHADES, vmin=low, vmax=max(high, low + 1e-9))
+            page.colorbar(image, ax=axis, shrink=0.8, label=label)
             axis.set_title(title)
             axis.grid(visible=False)
             _ticks(axis, short, what)
             if len(table) <= 8:
                 _print(axis, shown, low, high)
-        page.colorbar(image, ax=list(axes.flat), shrink=0.8, label=label)
     return page
 
 
-def heat(table: ArrayLike, rows: Sequence[str], xlabel: str, label: str, *, width: float = WIDTH) -> "Figure":
-    """Draw one table, rows by name, as shades."""
+def heat(
+    table: ArrayLike, rows: Sequence[str], xlabel: str, label: str, columns: Sequence[str] = (), *, width: float = WIDTH
+) -> "Figure":
+    """Draw one table, rows by name, as shades; few columns may have names too."""
     values = np.asarray(table, float)
     with styled():
-        page, axis = sheet(width, 0.9 + min(5.0, 0.24 * len(values)))
+        page, axis = sheet(width, 1.0 + min(5.0, 0.24 * len(values)) + (0.5 if 0 < len(columns) <= 24 else 0))
         image = axis.imshow(values, cmap=SHADES, aspect="auto", interpolation="nearest")
         axis.set_yticks(range(len(rows)), rows)
         axis.set_xlabel(xlabel)
+        if 0 < len(columns) <= 24:
+            axis.set_xticks(range(len(columns)), columns, rotation=60, ha="right", size=6.5)
         axis.grid(visible=False)
         page.colorbar(image, ax=axis, label=label)
     return page

@@ -1,0 +1,102 @@
+"""A part of a table, made smaller, on the data that is here: what is run, what is reduced, what is missing."""
+
+from pathlib import Path
+
+import pytest
+
+from perfed import papers
+from perfed.errors import DataError, InputError
+from perfed.papers.choose import choose
+from perfed.papers.plan import Asked, plans, runnable
+
+
+@pytest.fixture(autouse=True)
+def nothing_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PERFED_DATA", str(tmp_path / "none"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def chosen(name: str, *only: str) -> tuple[list[str], list[str]]:
+    rows, columns = choose(papers.load(name), only)
+    return [row.id for row in rows], [column.id for column in columns]
+
+
+def test_a_data_set_names_all_its_columns_and_methods_their_rows() -> None:
+    assert chosen("fedcp/table2", "mnist", "fedcp", "fedper") == (
+        ["fedper", "fedcp"],
+        ["mnist-pathological", "mnist-dirichlet"],
+    )
+
+
+def test_an_id_counts_before_anything_else() -> None:
+    assert chosen("fedpick/table2", "mnist")[1] == ["mnist"]  # not mnist-m, which begins alike
+
+
+def test_a_heading_names_its_columns() -> None:
+    assert chosen("fedpick/table2", "Digits-Five", "fedpick") == (
+        ["fedpick"],
+        ["mnist-m", "mnist", "usps", "synthdigits", "svhn"],
+    )
+
+
+def test_what_the_whole_table_is_about_leaves_it_whole() -> None:
+    recipe = papers.load("dualfed/table1")
+    assert chosen("dualfed/table1", "pacs", "fedavg") == (["fedavg"], [column.id for column in recipe.columns])
+
+
+def test_an_unknown_word_gets_the_nearest_one() -> None:
+    with pytest.raises(InputError, match="did you mean 'fedcp'"):
+        chosen("fedcp/table2", "fedcq")
+
+
+def test_missing_data_says_where_to_get_it_and_what_stands_in() -> None:
+    found = plans(papers.load("fedcp/table2"), Asked(only=("cifar100-dirichlet", "fedcp")))
+    with pytest.raises(DataError, match=r"cifar100 is not here.*perfed data fetch cifar100.*--stand-in takes digits"):
+        runnable(found)
+
+
+def test_everything_smaller_is_said() -> None:
+    asked = Asked(("fedcac", "cifar10-0.1"), rounds=50, fraction=0.1, seeds=(0,), overrides=("budget.lr=0.05",), stand_in=True)
+    (plan,) = plans(papers.load("fedcac/table2"), asked)
+    assert plan.settings is not None
+    assert plan.settings.rounds == 50
+    assert plan.settings.data.options["fraction"] == 0.1
+    assert plan.settings.partition.options["train_size"] == 50  # a tenth of 500
+    assert plan.settings.method.options["narrowing"] == 10  # 100 of 500 rounds are 10 of 50
+    assert plan.reduced == (
+        "digits stands in for cifar10",
+        "rounds 50 instead of 500",
+        "0.1 of the data",
+        "budget.lr 0.05 instead of 0.1",
+        "method.narrowing 10 instead of 100",
+        "partition.test_size 10 instead of 100",
+        "partition.train_size 50 instead of 500",
+        "1 of 5 seeds",
+    )
+
+
+def test_a_papers_letter_may_be_overridden() -> None:
+    asked = Asked(("fedcp", "mnist-dirichlet"), overrides=("lambda=2.5",), stand_in=True)
+    (plan,) = plans(papers.load("fedcp/table2"), asked)
+    assert plan.settings is not None and plan.settings.method.options["align"] == 2.5
+
+
+def test_a_figure_over_rounds_keeps_twenty_states() -> None:
+    (plan,) = plans(papers.load("dualfed/figure5"), Asked(("pacs",), rounds=60, stand_in=True))
+    assert plan.settings is not None and plan.settings.snapshots == 3
+    assert plan.key.endswith("-every-3")
+
+
+def test_the_same_experiment_in_two_tables_is_one_cell() -> None:
+    """FedCP's Table 5 and GPFL's Table 4 both have FedPer on CIFAR-100 with all of 50 clients."""
+    (one,) = plans(papers.load("fedcp/table5"), Asked(("fedper", "n-50"), rounds=3, stand_in=True))
+    (other,) = plans(papers.load("gpfl/table4"), Asked(("fedper", "ratio-1"), rounds=3, stand_in=True))
+    assert one.key == other.key
+    (third,) = plans(papers.load("gpfl/table4"), Asked(("fedper", "ratio-0.5-1"), rounds=3, stand_in=True))
+    assert third.key != one.key
+
+
+@pytest.mark.parametrize("fraction", [0.0, 1.5])
+def test_a_fraction_is_a_part(fraction: float) -> None:
+    with pytest.raises(InputError, match="at most 1"):
+        Asked(fraction=fraction)
