@@ -199,10 +199,10 @@ def _together(
     live: Tensor | None,
 ) -> None:
     """Move all clients in place, those without a sample in this step excepted."""
-    if budget.optimizer == "sgd" and not budget.momentum and not any(decays):
-        moved = [(p, g) for p, g in zip(trained, slopes, strict=True) if g is not None]
-        still = [g if live is None else torch.where(_beside(live, g), g, 0.0) for _, g in moved]
-        torch._foreach_add_([p for p, _ in moved], still, alpha=-budget.lr)
+    if budget.optimizer == "sgd" and not budget.momentum:
+        used = [(p, g.add(p, alpha=d) if d else g) for p, g, d in zip(trained, slopes, decays, strict=True) if g is not None]
+        steps = [g if live is None else torch.where(_beside(live, g), g, 0.0) for _, g in used]
+        torch._foreach_add_([p for p, _ in used], steps, alpha=-budget.lr)
         return
     for i, (p, g, d) in enumerate(zip(trained, slopes, decays, strict=True)):
         if g is None:
