@@ -1,0 +1,65 @@
+"""What makes transports fast changes neither results nor counts."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from perfed import trees
+from perfed.local import Budget
+from perfed.methods import find
+from perfed.sampling import Sampling
+from perfed.server import Uploads
+from perfed.testing import federation, gap, play, task
+from perfed.transport import Pooled, Serial, Site, Stacked, Store
+
+BUDGET = Budget(lr=0.1, batch_size=8)
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedper", "fedcac", "local"])
+@pytest.mark.parametrize("make", [Pooled, Stacked])
+def test_every_transport_counts_the_same_bytes_also_where_answers_are_lost(name: str, make: Any) -> None:
+    method, sampling = find(name)(budget=BUDGET), Sampling(ratio=0.8, drop=0.5)
+    runs = [play(method, federation(), count=3, make=m, sampling=sampling) for m in (Serial, make)]
+    assert [(r.up, r.down) for r in runs[0].history] == [(r.up, r.down) for r in runs[1].history]
+
+
+def test_clients_in_small_chunks_equal_clients_in_one() -> None:
+    method = find("fedper")(budget=BUDGET)
+    one = play(method, federation(), make=Stacked)
+    several = play(method, federation(), make=lambda site, store: Stacked(site, store, room=1))
+    assert gap(one.states(), several.states()) <= 1e-6
+
+
+def test_batchnorm_that_a_method_inserts_keeps_unequal_clients_apart() -> None:
+    method = find("dualfed")(budget=Budget(lr=0.005, batch_size=8), contrast=1.0, temperature=1.0)
+    data = federation(sizes=[24, 16, 24, 16])  # whole batches: the statistics of few samples would magnify rounding
+    serial, stacked = (play(method, data, count=2, make=make) for make in (Serial, Stacked))
+    assert gap(serial.states(), stacked.states()) <= 1e-5
+
+
+def test_a_pool_hands_answers_over_in_client_order_while_others_still_train() -> None:
+    site, server, first = Site.of(find("fedavg")(budget=BUDGET), task(), federation(8))
+    pool = Pooled(site, Store(first, 8), 2)
+    try:
+        ups: Uploads[Any] = pool.train(server, range(8), 1, set(), False)
+        coming = iter(ups)
+        early = [next(coming) for _ in range(3)]
+        rest = list(coming)
+    finally:
+        pool.close()
+    expected = [site.train(i, server, first, 1)[0] for i in range(8)]
+    assert all(trees.equal(a, b) for a, b in zip(early + rest, expected, strict=True))
+
+
+def test_sizes_are_counted_once() -> None:
+    data = federation(3)
+    assert data.sizes is data.sizes and data.sizes == [len(rows) for rows in data.train]
+
+
+def test_stacked_training_leaves_the_server_s_state_alone() -> None:
+    site, server, first = Site.of(find("fedavg")(budget=BUDGET), task(True), federation(sizes=[24] * 3))
+    before = trees.clone(server)
+    Stacked(site, Store(first, 3)).train(server, range(3), 1, set(), False).drain()
+    assert trees.equal(before, server) and not any(leaf.requires_grad for leaf in trees.leaves(server))
+    assert torch.is_grad_enabled()
