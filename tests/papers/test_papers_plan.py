@@ -13,7 +13,7 @@ from perfed.papers.plan import Asked, plans, runnable
 @pytest.fixture(autouse=True)
 def nothing_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PERFED_DATA", str(tmp_path / "none"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PERFED_CACHE", str(tmp_path / "cache"))
 
 
 def chosen(name: str, *only: str) -> tuple[list[str], list[str]]:

@@ -16,7 +16,7 @@ CLIENTS = 3  # at most, where the data does not say how many there are
 @pytest.fixture(autouse=True)
 def nothing_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     monkeypatch.setenv("PERFED_DATA", str(tmp_path_factory.mktemp("none")))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setenv("PERFED_CACHE", str(tmp_path_factory.mktemp("cache")))
 
 
 def tiny(settings: Settings) -> Settings:
@@ -25,7 +25,7 @@ def tiny(settings: Settings) -> Settings:
     partition = settings.partition
     kept = {key: options.get(key, value) for key, value in partition.options.items() if key != "subset_of"}
     grouped = partition.name in ("domains", "natural")
-    smaller: dict[str, object] = {"fraction": 0.3, "domains": DOMAINS} if grouped else {"fraction": 0.05}
+    smaller: dict[str, object] = {"fraction": 0.3, "domains": DOMAINS} if grouped else {"fraction": 0.1}
     if settings.model.name != "alexnet_bn":
         smaller["size"] = 8  # otherwise the first linear layer takes most of the time
     data = settings.data.model_copy(update={"options": settings.data.options | smaller})
@@ -48,7 +48,8 @@ def different(names: tuple[str, ...]) -> dict[str, Settings]:
         for plan in plans(papers.load(name), Asked(rounds=1, seeds=(0,), stand_in=True)):
             if plan.settings is not None:
                 s = plan.settings
-                what = (s.method.plain(), s.model.plain(), s.norm, s.data.name, s.partition.name, s.series, s.budget.lr)
+                words = {key: v for key, v in s.method.options.items() if not isinstance(v, float)}  # weights swept over
+                what = (s.method.name, words, s.model.plain(), s.norm, s.data.name, s.partition.name, s.series)
                 found.setdefault(repr(what), s)
     return found
 

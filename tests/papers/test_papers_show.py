@@ -23,7 +23,7 @@ TINY = ["clients=3", "partition.alpha=5.0", "model=mlp", "data.fraction=0.2", "t
 @pytest.fixture(autouse=True)
 def nothing_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     monkeypatch.setenv("PERFED_DATA", str(tmp_path_factory.mktemp("none")))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setenv("PERFED_CACHE", str(tmp_path_factory.mktemp("cache")))
 
 
 def work(out: Path, *only: str, seeds: tuple[int, ...] = (0,), recipe: str = "fedcp/table2") -> Work:

@@ -77,9 +77,9 @@ def _plans(recipe: Recipe, asked: Asked, chosen: set[tuple[str, str]]) -> Iterat
             continue
         reading = recipe.reading(cell.row, cell.column)
         here, said = dict(cell.settings), ""
-        if asked.stand_in:
-            here, said = replaced(here)
         own = {key: value for key, value in _given(recipe, asked).items() if key.split(".")[0] == "data"}
+        if asked.stand_in and missing(here | own):
+            here, said = replaced(here)
         lacking = missing(here | own) if "data" not in own or ":" not in str(own["data"]) else None
         if lacking:
             yield Plan(cell.row, cell.column, None, reading, cell.published, missing=lacking)

@@ -29,12 +29,12 @@ PIXELS = {"ag_news": 8, "amazon": 8, "cifar10": 32, "cifar100": 32, "fashion_mni
 LEAST = {"alexnet_bn": 64, "resnet10": 32, "resnet18": 32, "resnet8": 32}  # pixels below which a network has no picture left
 
 
-def here(name: str, domains: Sequence[str] | None = None) -> bool:
+def here(name: str, domains: Sequence[str] | None = None, root: str | None = None) -> bool:
     """Say whether a data set (or, of one, ``domains``) is on this machine."""
     entry = CATALOGUE[name]
     if entry.parts:
-        return all(locate(CATALOGUE[part], None) is not None for part in domains or entry.parts)
-    return locate(entry, None, tuple(domains or ())) is not None
+        return all(locate(CATALOGUE[part], root) is not None for part in domains or entry.parts)
+    return locate(entry, root, tuple(domains or ())) is not None
 
 
 def parts_here(name: str) -> list[str]:
@@ -63,7 +63,7 @@ def missing(settings: Settings) -> str | None:
     """Return what an experiment lacks, where to get it and what could stand in; None if its data is here."""
     name = str(settings["data"])
     domains = settings.get("data.domains")
-    if here(name, domains):
+    if here(name, domains, settings.get("data.root")):
         return None
     entry = CATALOGUE[name]
     wanted = [CATALOGUE[part] for part in domains or entry.parts] if entry.parts else [entry]
