@@ -100,3 +100,18 @@ def test_the_same_experiment_in_two_tables_is_one_cell() -> None:
 def test_a_fraction_is_a_part(fraction: float) -> None:
     with pytest.raises(InputError, match="at most 1"):
         Asked(fraction=fraction)
+
+
+def test_schedules_shrink_to_less_than_the_rounds() -> None:
+    """LG-FedAvg starts with 20 of 300 rounds of plain averaging: of one round that leaves none."""
+    asked = Asked(("lgfedavg", "office-amazon"), rounds=1, stand_in=True)
+    (plan,) = plans(papers.load("fedpick/table2"), asked)
+    assert plan.settings is not None and plan.settings.method.options["warmup"] == 0
+
+
+def test_data_that_is_named_needs_no_stand_in() -> None:
+    asked = Asked(("fedavg", "cifar100-dirichlet"), overrides=("data=digits", "data.size=28"))
+    (plan,) = plans(papers.load("fedcp/table2"), asked)
+    assert plan.settings is not None and plan.settings.data.plain() == {"name": "digits", "size": 28}
+    with pytest.raises(InputError, match="did you mean 'digits'"):
+        plans(papers.load("fedcp/table2"), Asked(("fedavg", "cifar100-dirichlet"), overrides=("data=digit",)))

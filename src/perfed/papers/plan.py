@@ -13,7 +13,7 @@ from perfed.papers.recipe import Entry, Published, Reading, Recipe
 from perfed.papers.stand_in import editions, missing, replaced
 from perfed.settings import Settings
 
-IN_ROUNDS = ("method.narrowing", "method.warmup")  # schedules counted in rounds shrink with them
+IN_ROUNDS = {"method.narrowing": 1, "method.warmup": 0}  # schedules counted in rounds shrink with them, to no less
 PER_CLIENT = ("partition.samples", "partition.test_size", "partition.train_size")
 # What these look at over rounds is replayed from states kept along the way.
 OVER_ROUNDS = ("angle", "cka", "classifiers", "collaborators", "pir", "separation", "sparsity")
@@ -77,10 +77,10 @@ def _plans(recipe: Recipe, asked: Asked, chosen: set[tuple[str, str]]) -> Iterat
             continue
         reading = recipe.reading(cell.row, cell.column)
         here, said = dict(cell.settings), ""
-        own = {key: value for key, value in _given(recipe, asked).items() if key.split(".")[0] == "data"}
-        if asked.stand_in and missing(here | own):
+        own = _given(asked)
+        if asked.stand_in and "data" not in own and missing(here | own):
             here, said = replaced(here)
-        lacking = missing(here | own) if "data" not in own or ":" not in str(own["data"]) else None
+        lacking = missing(here | own)
         if lacking:
             yield Plan(cell.row, cell.column, None, reading, cell.published, missing=lacking)
             continue
@@ -95,9 +95,9 @@ def settings_of(recipe: Recipe, here: Flat, asked: Asked) -> Settings:
     smaller = dict(here)
     if asked.rounds is not None:
         share = asked.rounds / here["rounds"]
-        for key in IN_ROUNDS:
+        for key, least in IN_ROUNDS.items():
             if here.get(key) and share < 1:
-                smaller[key] = max(1, round(here[key] * share))
+                smaller[key] = max(least, min(asked.rounds - 1, round(here[key] * share)))
         smaller["rounds"] = min(asked.rounds, here["rounds"]) if recipe.base.get("rounds") == 1 else asked.rounds
     if asked.seeds is not None:
         smaller["seeds"] = list(asked.seeds)
@@ -115,12 +115,16 @@ def settings_of(recipe: Recipe, here: Flat, asked: Asked) -> Settings:
     return setting.build(raw)
 
 
-def _given(recipe: Recipe, asked: Asked) -> Flat:
-    raw: dict[str, Any] = {}
+def _given(asked: Asked) -> Flat:
+    """Return which data the overrides name, where it lies, and which domains of it."""
+    found: Flat = {}
     for text in asked.overrides:
-        key, mark, value = text.partition("=")
-        setting.apply(raw, f"{recipe.paper.symbols.get(key, key)}{mark}{value}")
-    return {key: value for key, value in flat(raw).items() if key != "data" or raw["data"]}
+        key, _, value = text.partition("=")
+        if key in ("data", "data.root"):
+            found[key] = value
+        elif key == "data.domains":
+            found[key] = [part.strip() for part in value.strip("[]").split(",")]
+    return found
 
 
 def _client(reading: Reading, published: Flat, made: Settings) -> tuple[str, int | None]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from perfed.data.catalogue import CATALOGUE
 from perfed.data.entry import Entry
 from perfed.data.locate import how, locate
-from perfed.errors import DataError
+from perfed.errors import DataError, suggest
 from perfed.papers.paper import Settings
 
 # What may take a set's place, best first; the last is always embedded.
@@ -63,6 +63,10 @@ def missing(settings: Settings) -> str | None:
     """Return what an experiment lacks, where to get it and what could stand in; None if its data is here."""
     name = str(settings["data"])
     domains = settings.get("data.domains")
+    if ":" in name:  # the reader's own
+        return None
+    if name not in CATALOGUE:
+        raise suggest("data set", name, CATALOGUE)
     if here(name, domains, settings.get("data.root")):
         return None
     entry = CATALOGUE[name]
