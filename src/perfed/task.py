@@ -19,6 +19,7 @@ Mode = Literal["train", "still", "served"]
 Precision = Literal["fp32", "bf16"]
 
 _BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
+_UNSTEADY = (*_BATCH_NORMS, nn.modules.dropout._DropoutNd, nn.modules.instancenorm._InstanceNorm, nn.RReLU)
 
 
 class _Sockets:
@@ -60,6 +61,7 @@ class _Skeleton:
         self.linears = [
             f"{name}.{k}.weight" if k else f"{name}.weight" for k, m in module.named_modules() if isinstance(m, nn.Linear)
         ]
+        self.steady = all(type(m).__module__.startswith("torch.nn") and not isinstance(m, _UNSTEADY) for m in module.modules())
         self.norm_weights: set[str] = set()
         self.norm_state: set[str] = set()
         for prefix, m in module.named_modules():
@@ -104,6 +106,11 @@ class Part:
             if callable(draw := getattr(layer, "reset_parameters", None)):
                 draw()
         return module
+
+    @property
+    def steady(self) -> bool:
+        """Whether it surely takes samples one by one and is the same in training: no batch statistics, no dropout."""
+        return self.mode == "served" or self.skeleton.steady
 
     @property
     def linears(self) -> list[str]:

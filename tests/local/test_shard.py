@@ -119,3 +119,22 @@ def test_a_mean_leaves_padding_out() -> None:
     assert Batch(values, values, None, key).mean(values).item() == 21
     assert Batch(values, values, torch.tensor([1.0, 1.0, 0.0]), key).mean(values).item() == 1.5
     assert Batch(values, values, torch.zeros(3), key).mean(values).item() == 0
+
+
+@pytest.mark.parametrize("augment", [False, True])
+def test_what_something_frozen_sees_comes_along_with_its_sample(augment: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perfed.local.shard._SEEN", 4)
+    x = torch.arange(22.0).reshape(11, 2)
+    inputs = lambda x, key: x if key is None else x + keys.uniform(key, (1,))  # noqa: E731
+    shard = Shard(x, torch.arange(11), torch.tensor([9, 3, 1, 4, 10, 0, 7]), inputs, keys.key(5), 3, 11, augment=augment)
+    asked: list[int] = []
+
+    def see(x: Tensor) -> Tensor:
+        asked.append(len(x))
+        return x.sum(1)
+
+    plain = list(shard.epochs(2))
+    seen = list(shard.epochs(2, see=see))
+    assert all(torch.equal(a.x, b.x) and torch.equal(a.y, b.y) and a.seen is None for a, b in zip(plain, seen, strict=True))
+    assert all(torch.equal(batch.seen, batch.x.sum(1)) for batch in seen)
+    assert asked == ([4, 3, 4, 3] if augment else [4, 3])  # once for both passes, unless pictures change

@@ -12,6 +12,7 @@ from .. import keys
 Inputs = Callable[[Tensor, Tensor | None], Tensor]  # stored samples, a key if they are to be augmented → network inputs
 
 _BLOCK = 1 << 24  # numbers turned into inputs at once
+_SEEN = 100  # samples that something frozen looks at at once: larger batches are no faster
 
 
 class Batch(NamedTuple):
@@ -19,6 +20,7 @@ class Batch(NamedTuple):
     y: Tensor
     mask: Tensor | None  # 1 for a sample, 0 for padding; None where nothing is padded
     key: Tensor  # for whatever is random in this step
+    seen: Tensor | None = None  # what something frozen makes of ``x``, if `Shard.epochs` was given it
 
     def mean(self, values: Tensor) -> Tensor:
         """Return the mean of one value per sample over the real ones."""
@@ -49,8 +51,13 @@ class Shard:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def epochs(self, count: int, stream: str = "fit") -> Iterator[Batch]:
-        """Yield the batches of ``count`` passes; ``stream`` names what they are for."""
+    def epochs(self, count: int, stream: str = "fit", see: Callable[[Tensor], Tensor] | None = None) -> Iterator[Batch]:
+        """Yield the batches of ``count`` passes; ``stream`` names what they are for.
+
+        ``see`` is frozen and takes samples one by one (no batch statistics, no dropout): its outputs come along as ``seen``,
+        computed in large batches, and once for all passes unless inputs are augmented.
+        """
+        table = None if see is None or self.augment else self._table(see)
         for epoch in range(count):
             key = keys.fold(self.key, stream, epoch)
             order, real = self._order(key)
@@ -61,11 +68,18 @@ class Shard:
             for start in range(0, len(rows), block):
                 part = rows[start : start + block]
                 x = self.inputs(self.x[part], keys.fold(key, "augment", start) if self.augment else None)
+                if see is not None:
+                    seen = table[order[start : start + block]] if table is not None else _in_pieces(see, x)
                 for at in range(0, len(part), self.batch_size):
                     here = slice(start + at, start + at + self.batch_size)
                     mask = None if real is None else real[here]
-                    yield Batch(x[at : at + self.batch_size], labels[here], mask, step_keys[step])
+                    shown = None if see is None else seen[at : at + self.batch_size]
+                    yield Batch(x[at : at + self.batch_size], labels[here], mask, step_keys[step], shown)
                     step += 1
+
+    def _table(self, see: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return what ``see`` makes of every sample, in stored order."""
+        return _in_pieces(lambda rows: see(self.inputs(self.x[rows], None)), self.rows)
 
     def _order(self, key: Tensor) -> tuple[Tensor, Tensor | None]:
         bits = keys.bits(key, len(self.rows))
@@ -116,3 +130,8 @@ class Shard:
     def total(self) -> Tensor:
         """Return the number of the client's training samples, as a tensor."""
         return torch.tensor(float(len(self.rows)), device=self.rows.device) if self.size is None else self.size.float()
+
+
+def _in_pieces(see: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    with torch.no_grad():
+        return torch.cat([see(x[at : at + _SEEN]) for at in range(0, len(x), _SEEN)])

@@ -82,10 +82,14 @@ class DualFed(Method[Model, Model, Model, Model]):
     def _stages(self, task: Task, m: Model, data: Shard, epochs: int, label: str) -> Model:
         """Move the main branch, then fit the global classifier to it: Eqs. (8) and (10)."""
 
+        held = task if self.second_stage == "training" else task.served
+
+        def see(x: Tensor) -> Tensor:
+            return held.features(m.encoder, x)
+
         def fit(w: Model, batch: Batch) -> Tensor:
-            held = task if self.second_stage == "training" else task.served
             frozen = trees.over(m, w)
-            u, seen = self._features(held, frozen, batch.x)
+            u, seen = self._features(held, frozen, batch.x, batch.seen)
             if w.personal_classifier:  # as in the official loop the whole model runs, so all of its statistics move
                 self._personal(held)(frozen.personal_classifier, u)
             return cross_entropy(task.classify(w.global_classifier, seen), batch)
@@ -94,7 +98,8 @@ class DualFed(Method[Model, Model, Model, Model]):
         m = trees.over(m, descend(partial(self._loss, task), branch, data.epochs(epochs, f"fit{label}"), self.budget))
         moving = Model(*(trees.state(part) if self.second_stage == "training" else {} for part in m))
         start = moving._replace(global_classifier=m.global_classifier)
-        return trees.over(m, descend(fit, start, data.epochs(epochs, f"classifier{label}"), self.budget))
+        batches = data.epochs(epochs, f"classifier{label}", see if held.body.steady else None)
+        return trees.over(m, descend(fit, start, batches, self.budget))
 
     def _loss(self, task: Task, w: Model, batch: Batch) -> Tensor:
         """Return the loss of the main branch, and with it that of the global classifier if it is trained too."""
@@ -116,9 +121,9 @@ class DualFed(Method[Model, Model, Model, Model]):
         u, seen = self._features(task, m, x)
         return self._personal(task)(m.personal_classifier, u), task.classify(m.global_classifier, seen)
 
-    def _features(self, task: Task, m: Model, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what the personal and what the global classifier sees."""
-        z = task.features(m.encoder, x)
+    def _features(self, task: Task, m: Model, x: Tensor, z: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return what the personal and what the global classifier sees; ``z`` if the encoder was at work before."""
+        z = task.features(m.encoder, x) if z is None else z
         u = task.part("projector", partial(self._projector, task.width))(m.projector, z)
         return u, z if self.global_classifier == "before" else u
 

@@ -58,16 +58,21 @@ class FedCP(Method[Model, Model, Model, Params]):
     def local(self, task: Task, down: Model, mine: Params, data: Shard) -> tuple[Model, Params]:
         vector = self._vector(task, mine)
 
+        def see(x: Tensor) -> Tensor:
+            return task.still.features(down.body, x).detach()
+
         def loss(m: Model, batch: Batch) -> Tensor:
             z = task.features(m.body, batch.x)
             fit = cross_entropy(self._logits(task, m, down.head, vector, z, batch.key), batch)
             if not self.align:
                 return fit
-            received = task.still.features(down.body, batch.x).detach()
+            received = see(batch.x) if batch.seen is None else batch.seen
             drift = mmd if self.discrepancy == "mmd" else paired_discrepancy
             return fit + self.align * drift(z, received, batch, self.widths)
 
-        m = descend(loss, Model(down.body, mine, down.policy), data.epochs(self.budget.epochs), self.budget)
+        ahead = see if self.align and task.body.steady else None
+        batches = data.epochs(self.budget.epochs, see=ahead)
+        m = descend(loss, Model(down.body, mine, down.policy), batches, self.budget)
         blended = trees.lerp(m.head, down.head, 0.5) if down.head else {}
         return m._replace(head=blended), m.head
 

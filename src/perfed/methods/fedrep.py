@@ -29,13 +29,16 @@ class FedRep(Method[Params, Params, Params, Params]):
         return task.split(task.params())
 
     def local(self, task: Task, down: Params, mine: Params, data: Shard) -> tuple[Params, Params]:
-        def fit(head: Params, batch: Batch) -> Tensor:  # a frozen body is served: its statistics do not move either
-            return cross_entropy(task.classify(head, task.served.features(down, batch.x)), batch)
+        def see(x: Tensor) -> Tensor:  # a frozen body is served: its statistics do not move either
+            return task.served.features(down, x)
+
+        def fit(head: Params, batch: Batch) -> Tensor:
+            return cross_entropy(task.classify(head, see(batch.x) if batch.seen is None else batch.seen), batch)
 
         def move(body: Params, batch: Batch) -> Tensor:
             return cross_entropy(task.still.classify(head, task.features(body, batch.x)), batch)
 
-        head = descend(fit, mine, data.epochs(self.head_epochs, "head"), self.budget)
+        head = descend(fit, mine, data.epochs(self.head_epochs, "head", see), self.budget)
         body = descend(move, down, data.epochs(self.budget.epochs, "body"), self.budget)
         return body, head
 
