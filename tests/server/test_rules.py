@@ -128,6 +128,7 @@ def test_mixing_in_pieces_is_combining_row_by_row(monkeypatch: pytest.MonkeyPatc
     ]
     matrix = torch.rand(3, 4, generator=draw, dtype=torch.float64)
     monkeypatch.setattr("perfed.server.rules._PIECE", 8)  # two numbers of each answer at a time
+    monkeypatch.setattr("perfed.server.rules._LEAST", 1)
     for row, found in zip(matrix, mix(matrix, answers), strict=True):
         expected = combine(row.tolist(), answers)
         assert torch.equal(found["n"], expected["n"]) and found["s"].shape == ()

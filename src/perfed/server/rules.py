@@ -11,7 +11,7 @@ from .uploads import Uploads
 
 T = TypeVar("T")
 
-_PIECE = 1 << 22  # numbers of all answers that are mixed at once
+_PIECE, _LEAST = 1 << 18, 4096  # numbers of all answers that are mixed at once, to stay in the cache; of one, at least
 
 
 def mean(answers: Iterable[T], weights: Tensor | Sequence[float]) -> T:
@@ -30,7 +30,7 @@ def mix(matrix: Tensor, answers: Sequence[T]) -> list[T]:
     All rows are made in one pass over the answers, piece by piece: N² sums of whole models would take minutes for N = 500.
     """
     rows, columns = matrix.double(), list(zip(*map(trees.leaves, answers), strict=True))
-    piece = max(1, _PIECE // max(1, len(answers)))
+    piece = max(_LEAST, _PIECE // max(1, len(answers)))
     mixed: list[list[Tensor]] = [[] for _ in rows]
     for leaves in columns:
         flat = [x.reshape(-1) for x in leaves]
@@ -46,8 +46,9 @@ def mix(matrix: Tensor, answers: Sequence[T]) -> list[T]:
 
 def _product(rows: Tensor, answers: Tensor) -> Tensor:
     """Return rows times answers; as in `combine`, an answer of weight zero does not count, not even where it is no number."""
-    if bool(torch.isfinite(answers).all()):
-        return rows.to(answers.device) @ answers
+    made = rows.to(answers.device) @ answers
+    if bool(torch.isfinite(made.sum())):  # zero times what is no number is none either, in every row
+        return made
     made = torch.zeros(len(rows), answers.shape[1], dtype=torch.float64, device=answers.device)
     for total, row in zip(made, rows.tolist(), strict=True):
         for w, x in zip(row, answers, strict=True):
