@@ -1,6 +1,7 @@
 """How long an experiment takes on this machine, from one timed step of its network."""
 
 import os
+from collections.abc import Callable
 from functools import cache
 from time import perf_counter
 from typing import Any
@@ -11,12 +12,14 @@ from torch.nn import functional
 
 from perfed import models
 from perfed.data.catalogue import CATALOGUE
+from perfed.data.inputs import channels_last
 from perfed.papers import listing, load
 from perfed.papers.paper import nested
 from perfed.papers.stand_in import here
 from perfed.settings import Settings, build
 
-STEP = 4  # samples of a timed step; time is taken to grow in proportion to samples
+STEP = 10  # samples of a timed step at most; more only cost time in proportion
+REPEATS = 2  # the fastest counts: whatever else the machine does only adds
 # Passes over the training data relative to FedAvg: what a method trains besides, from its algorithm.
 PASSES = {
     "apfl": 2.0, "apple": 2.0, "ditto": 2.0, "dualfed": 1.5, "fedala": 1.5, "fedcac": 1.1, "fedcp": 1.5, "fedfomo": 1.5,
@@ -42,7 +45,8 @@ def seconds(settings: Settings) -> float:
     if size and len(shape) == 3 and shape[1] == shape[2]:
         shape = (shape[0], size, size)
     options = {key: value for key, value in settings.model.options.items() if key not in ("projector", "weights")}
-    train, test = per_sample(settings.model.name, tuple(sorted(options.items())), shape, entry.classes)
+    batch = min(STEP, settings.budget.batch_size)
+    train, test = per_sample(settings.model.name, tuple(sorted(options.items())), shape, entry.classes, batch)
     fitted, tested = samples(settings)
     passes = PASSES.get(settings.method.name, 1.0) * settings.budget.epochs * settings.sampling.ratio
     return settings.rounds * (fitted * passes * train + tested * test * (2 if settings.after else 1) / settings.every)
@@ -67,38 +71,44 @@ def samples(settings: Settings) -> tuple[float, float]:
 
 
 def per_sample(
-    model: str, options: tuple[tuple[str, Any], ...], shape: tuple[int, ...], classes: int
+    model: str, options: tuple[tuple[str, Any], ...], shape: tuple[int, ...], classes: int, batch: int
 ) -> tuple[float, float]:
     """Return the seconds that one sample takes in training and in testing; large pictures from two smaller sizes."""
     if len(shape) != 3 or shape[1] <= SIZES[1] or shape[1] != shape[2]:
-        return step(model, options, shape, classes)
-    small, large = (step(model, options, (shape[0], side, side), classes) for side in SIZES)
+        return step(model, options, shape, classes, batch)
+    small, large = (step(model, options, (shape[0], side, side), classes, min(batch, 4)) for side in SIZES)
     further = (shape[1] ** 2 - SIZES[0] ** 2) / (SIZES[1] ** 2 - SIZES[0] ** 2)  # time grows with the area
     train, test = (max(b, a + further * (b - a)) for a, b in zip(small, large, strict=True))
     return train, test
 
 
 @cache
-def step(model: str, options: tuple[tuple[str, Any], ...], shape: tuple[int, ...], classes: int) -> tuple[float, float]:
+def step(
+    model: str, options: tuple[tuple[str, Any], ...], shape: tuple[int, ...], classes: int, batch: int
+) -> tuple[float, float]:
     """Return the seconds that one sample takes in training and in testing, on one core."""
     vocabulary = WORDS if model == "fasttext" else None
     net = models.build(model, shape=shape, classes=max(2, classes), vocabulary=vocabulary, seed=0, **dict(options))
-    x = torch.ones(STEP, *shape, dtype=torch.int64) if model == "fasttext" else torch.rand(STEP, *shape)
-    y = torch.zeros(STEP, dtype=torch.int64)
+    x = torch.ones(batch, *shape, dtype=torch.int64) if model == "fasttext" else torch.rand(batch, *shape)
+    if x.dim() == 4:
+        x = channels_last(x.contiguous(memory_format=torch.channels_last))  # as inputs are laid out
+    y = torch.zeros(batch, dtype=torch.int64)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        _step(net, x, y)  # the first one also sets up memory
-        began = perf_counter()
-        _step(net, x, y)
-        trained = perf_counter() - began
+        trained = min(_timed(lambda: _step(net, x, y)) for _ in range(REPEATS))
+        net.eval()
         with torch.no_grad():
-            net.eval()
-            began = perf_counter()
-            net(x)
-        return trained / STEP, (perf_counter() - began) / STEP
+            tested = min(_timed(lambda: net(x)) for _ in range(REPEATS))
+        return trained / batch, tested / batch
     finally:
         torch.set_num_threads(before)
+
+
+def _timed(work: Callable[[], object]) -> float:
+    began = perf_counter()
+    work()
+    return perf_counter() - began
 
 
 def _step(net: nn.Module, x: torch.Tensor, y: torch.Tensor) -> None:
