@@ -3,6 +3,7 @@
 import multiprocessing as mp
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
@@ -48,6 +49,7 @@ def train(
     warm()  # once here instead of in every process
     context, alive = mp.get_context("fork"), dict[Connection, tuple[Any, Cell]]()
     left = True
+    before = _terminable()
     try:
         while left or alive:
             while left and len(alive) < workers:
@@ -67,6 +69,19 @@ def train(
             if process.is_alive():
                 os.kill(process.pid, signal.SIGINT)  # lets a cell write its checkpoint
             process.join()
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _terminable() -> Any:
+    """Let a request to end be an interruption, so that cells end too and write their checkpoints."""
+    if threading.current_thread() is not threading.main_thread():
+        return None
+
+    def interrupt(_number: int, _frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    return signal.signal(signal.SIGTERM, interrupt)
 
 
 def _listen(
