@@ -37,10 +37,9 @@ def here(name: str, domains: Sequence[str] | None = None, root: str | None = Non
     return locate(entry, root, tuple(domains or ())) is not None
 
 
-def parts_here(name: str) -> list[str]:
-    """Return the domains of a set that are here."""
-    entry = CATALOGUE[name]
-    return [part for part in entry.groups if here(name, [part])] if entry.groups else []
+def parts_here(name: str, domains: Sequence[str] | None = None) -> list[str]:
+    """Return the sets that make up ``name`` (or, of them, ``domains``) and are here."""
+    return [part for part in domains or CATALOGUE[name].parts if here(name, [part])]
 
 
 def editions(name: str, domains: Sequence[str] | None = None) -> list[str]:
@@ -95,7 +94,7 @@ def replaced(settings: Settings) -> tuple[Settings, str]:
     if here(name, settings.get("data.domains")):
         return settings, ""
     entry = CATALOGUE[name]
-    some = parts_here(name) if entry.parts else []
+    some = parts_here(name, settings.get("data.domains")) if entry.parts else []
     if len(some) > 1:
         gone = [part for part in settings.get("data.domains") or entry.parts if part not in some]
         return settings | {"data.domains": some, "clients": len(some)}, f"{name} without {', '.join(gone)}"
