@@ -15,7 +15,6 @@ from .data import Samples
 from .errors import PerfedError, RunError
 from .experiment import OnRound, Run
 from .partition import Split
-from .transport import warm
 
 Refused = Callable[["Cell", str], None]  # a cell and why it could not be trained
 
@@ -46,7 +45,6 @@ def train(
             else:
                 _tell(cell, done)
         return
-    warm()  # once here instead of in every process
     context, alive = mp.get_context("fork"), dict[Connection, tuple[Any, Cell]]()
     left = True
     before = _terminable()

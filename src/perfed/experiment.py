@@ -362,11 +362,7 @@ def train_seed(found: Run, seed: int, samples: Samples, split: Split, on_round: 
     with alone(folder):
         job = Job(found.settings, seed, folder, samples, split)
         job.restore()
-        note = folder / "transport.json"
-        name = get_json(note)["name"] if note.exists() else found.settings.transport  # never change arithmetic in the middle
-        transport, why = choose(job.site, job.store, name, found.settings.workers)
-        if not note.exists():
-            put_json(note, {"name": transport.name, **why})
+        transport = _transport(found, job)
         began = perf_counter()
         try:
             server = job.train(transport, on_round)
@@ -378,6 +374,22 @@ def train_seed(found: Run, seed: int, samples: Samples, split: Split, on_round: 
             "seconds": round(perf_counter() - began, 3),
         }
         put_json(folder / "final.json", final)
+
+
+def _transport(found: Run, job: Job) -> Transport:
+    """Return the transport of a seed: what it began with, else what another seed measured, else what is asked for."""
+    note, asked, workers = job.folder / "transport.json", found.settings.transport, found.settings.workers
+    if note.exists():  # never change arithmetic in the middle
+        return choose(job.site, job.store, get_json(note)["name"], workers)[0]
+    others = sorted(found.path.glob("seed-*/transport.json")) if asked == "auto" else []
+    if others:
+        told = get_json(others[0])
+        transport, _ = choose(job.site, job.store, told["name"], workers)
+        why = {"why": f"as measured for {others[0].parent.name}"}
+    else:
+        transport, why = choose(job.site, job.store, asked, workers)
+    put_json(note, {"name": transport.name, **why})
+    return transport
 
 
 def finish(found: Run) -> Run:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from . import keys, trees
 from .errors import InputError
+from .local.losses import surprise
 from .local.shard import Batch
 from .trees import STATE, Params
 
@@ -233,4 +234,4 @@ def cross_entropy(logits: Tensor, batch: Batch) -> Tensor:
     """Return the mean cross-entropy over the real samples of a batch."""
     if batch.mask is None:
         return F.cross_entropy(logits, batch.y)
-    return batch.mean(F.cross_entropy(logits, batch.y, reduction="none"))
+    return batch.mean(surprise(logits, batch.y))

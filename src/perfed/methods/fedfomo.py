@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from .. import keys, trees
 from ..errors import MethodError
 from ..local import Shard, descend
+from ..local.losses import surprise
 from ..method import Method, positive
 from ..server import Uploads
 from ..task import Task
@@ -124,6 +124,6 @@ def _loss(task: Task, params: Params, data: Shard) -> Tensor:
     total = count = torch.zeros((), device=data.rows.device)
     for batch in data.passes():
         mask = torch.ones_like(batch.y) if batch.mask is None else batch.mask
-        losses = F.cross_entropy(task.served.logits(params, batch.x), batch.y, reduction="none")
+        losses = surprise(task.served.logits(params, batch.x), batch.y)
         total, count = total + (losses * mask).sum(), count + mask.sum()
     return total / count.clamp(min=1)

@@ -4,7 +4,7 @@ from .auto import choose
 from .pooled import Pooled
 from .serial import Serial, Transport, one_thread
 from .site import ClientError, Private, Score, Site
-from .stacked import Stacked, warm, why_not
+from .stacked import Stacked, why_not
 from .store import Store
 
 __all__ = [
@@ -19,6 +19,5 @@ __all__ = [
     "Transport",
     "choose",
     "one_thread",
-    "warm",
     "why_not",
 ]

@@ -11,6 +11,7 @@ from torch.func import vmap
 from .. import keys, trees
 from ..errors import InputError
 from ..local import Shard
+from ..local.losses import surprise
 from ..method import Method
 from ..server import Uploads, broadcast
 from ..trees import Tree
@@ -108,7 +109,7 @@ class Stacked:
         def one(down: Tree, private: Private, rows: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
             x, y = site.federation.inputs(site.federation.x[rows], None), site.federation.y[rows]
             logits = method.predict(site.task.served, site.withheld.overlay(down, private.kept), private.mine, x)
-            loss = F.cross_entropy(logits, y, reduction="none")
+            loss = surprise(logits, y)
             return ((logits.argmax(1) == y) & real).sum(), torch.where(real, loss, 0.0).sum()
 
         columns = []
@@ -194,9 +195,3 @@ def why_not(site: Site) -> str:
     if any(isinstance(m, nn.Embedding) and m.sparse for m in modules):
         return "an embedding with sparse gradients has no stacked form (model.sparse=false has)"
     return ""
-
-
-def warm() -> None:
-    """Load what torch imports on the first stacked step: more than a second, which forked processes then share."""
-    with one_thread():
-        vmap(torch.func.grad(lambda x: (x * x).sum()))(torch.ones(2, 2))
