@@ -60,7 +60,7 @@ def main() -> None:
     ask = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure perfed against plain loops.")
     ask.add_argument("--only", metavar="NAME", action="append", help=f"only these rows: {', '.join(ROWS)} (or how they begin)")
     ask.add_argument("--quick", action="store_true", help="little data, few repeats: a look, not a result")
-    ask.add_argument("--repeats", metavar="N", type=int, help="how often what is compared runs in turn (5; 2 with --quick)")
+    ask.add_argument("--repeats", metavar="N", type=int, help="how often what is compared runs in turn (3; 2 with --quick)")
     ask.add_argument("--export", metavar="FOLDER", type=Path, help="also write the clients' data and the figures there")
     ask.add_argument("--flower", metavar="PYTHON", default=sys.executable, help="an interpreter with flwr[simulation] and torch")
     ask.add_argument("--out", metavar="FOLDER", type=Path, default=RESULTS, help="where the table is kept")

@@ -52,8 +52,8 @@ class Row:
 class Scale:
     """How much is done: all of it, or a quick look."""
 
-    repeats: int = 5
-    each: int = 1200  # training samples per client; MNIST over 20 clients has 2,625
+    repeats: int = 3
+    each: int = 600  # training samples per client; MNIST over 20 clients has 2,625
     many: int = 2000  # clients of the row on many
     rounds: int = 100  # of the memory row on 10,000 clients
     flower: str = sys.executable  # an interpreter that has flwr[simulation] and torch

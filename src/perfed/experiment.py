@@ -83,7 +83,7 @@ def federation_of(settings: Settings, samples: Samples, split: Split, seed: int)
     return made.to(settings.device), vocabulary
 
 
-def task_of(settings: Settings, federation: Federation, seed: int, vocabulary: Vocabulary | None = None) -> Task:
+def task_of(settings: Settings, federation: Federation, seed: int, vocabulary: Vocabulary | int | None = None) -> Task:
     """Return the network that all clients start from, drawn from the seed."""
     example = federation.inputs(federation.x[:2], None)
     shape = tuple(example.shape[1:])

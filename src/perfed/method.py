@@ -52,6 +52,10 @@ class Method(ABC, Generic[Server, Down, Up, Mine]):
         def merge(self, server: Server, ups: Uploads[Up]) -> Server:
             """Return the server's next state, given the answers."""
 
+    def forms(self, server: Server) -> list[Down]:
+        """Return a message of every form that `send` gives messages over a run; a silo accepts no other."""
+        return [self.send(server, 0)]
+
     @abstractmethod
     def local(self, task: Task, down: Down, mine: Mine, data: Shard) -> tuple[Up, Mine]:
         """Return what one client answers and what it keeps to itself."""

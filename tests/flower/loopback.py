@@ -3,8 +3,11 @@
 import os
 import signal
 import socket
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Client, Listener
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,9 @@ import yaml
 
 from perfed.deploy import layout, operate
 from perfed.deploy.processes import Child, end_all, marked
+from perfed.deploy.resident import answer
+from perfed.deploy.work import Config, Silo
+from perfed.transport.flower.messages import Answer, Ask, pack, unpack
 from perfed.transport.flower.policy import passes
 
 HOOK = """
@@ -141,6 +147,42 @@ class Loopback:
     def kill(self, word: str) -> None:
         for pid in self.wait_for(word):
             os.kill(pid, signal.SIGKILL)
+
+
+@contextmanager
+def lying(place: Loopback, client: int, change: Callable[[Ask, Answer], Answer]) -> Iterator[None]:
+    """Put a worker that changes its answers in the place of a silo's own; the rest of the way is Flower's."""
+    own = place.child(f"silo-{client} worker")
+    own.end()
+    config, socket = place.folder / f"silo-{client}" / "silo.yaml", place.folder / f"silo-{client}" / "flower" / "worker"
+    silo, over = Silo(Config.load(config)), threading.Event()
+    socket.unlink(missing_ok=True)
+    listener = Listener(str(socket), family="AF_UNIX")
+
+    def serve() -> None:
+        while True:
+            with listener.accept() as line:
+                head, body = line.recv_bytes().decode(), line.recv_bytes()
+                if over.is_set():
+                    return
+                answered = answer(config, head, body, silo)
+                told = pack(change(unpack(Ask, head, body), unpack(Answer, *answered)))
+                line.send_bytes(told[0].encode())
+                line.send_bytes(told[1])
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        with Client(str(socket), family="AF_UNIX") as line:
+            line.send_bytes(b"")
+            line.send_bytes(b"")
+        thread.join(10)
+        listener.close()
+        own.kept = True
+        own.start()
 
 
 def strangers(watched: Path) -> set[str]:

@@ -6,12 +6,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from faraway import final, lines, serial
-from loopback import Loopback, strangers
+from lies import CHANGES
+from loopback import Loopback, lying, strangers
 
 from perfed import experiment
 from perfed import settings as setting
@@ -21,6 +22,7 @@ from perfed.record import fingerprint
 from perfed.rounds import Protocol, rounds
 from perfed.sampling import Sampling
 from perfed.transport import Serial
+from perfed.transport.flower import Answer, Ask
 
 pytest.importorskip("flwr")
 pytestmark = pytest.mark.flower
@@ -117,17 +119,38 @@ def test_a_round_closes_at_its_deadline_without_an_absent_silo(place: Loopback, 
     }
     assert absent[3] == [2]
 
+    assert final(seed)["server"] == honest(place, tmp_path, lambda n: {0, 1, 2} - set(absent[n] or ()))[1]
+
+
+def honest(place: Loopback, out: Path, present: Callable[[int], set[int]]) -> tuple[experiment.Job, str]:
+    """Run the experiment here with those who are present in each round; return it and the digest of the server."""
+
     class Those(Sampling):
         def participants(self, seed: int, number: int, clients: int) -> list[int]:
-            return [i for i in range(clients) if i not in (absent[number] or [])]
+            return sorted(present(number))
 
-    settings = setting.load(place.server / "experiment.yaml", [f"out={tmp_path}"])
-    samples = experiment.samples_of(settings)
-    job = experiment.Job(settings, 20, tmp_path, samples, experiment.split_of(settings, samples, 20))
-    loop = rounds(
-        job.method, job.server, Serial(job.site, job.store), Those(), Protocol(every=3), seed=20, clients=3, count=3
-    )
-    assert final(seed)["server"] == fingerprint([done.server for done in loop][-1]).hex()
+    settings = setting.load(place.server / "experiment.yaml", [f"out={out}"])
+    seed, samples = settings.seeds[0], experiment.samples_of(settings)
+    job = experiment.Job(settings, seed, out, samples, experiment.split_of(settings, samples, seed))
+    transport, protocol = Serial(job.site, job.store), Protocol(every=settings.rounds)
+    loop = rounds(job.method, job.server, transport, Those(), protocol, seed=seed, clients=3, count=settings.rounds)
+    return job, fingerprint([done.server for done in loop][-1]).hex()
+
+
+def test_answers_that_cannot_be_right_are_refused_and_the_honest_run_is_unchanged(place: Loopback, tmp_path: Path) -> None:
+    place.experiment(method="fedavg", rounds=len(CHANGES), seeds=[25], every=len(CHANGES))
+    job, digest = honest(place, tmp_path, lambda number: {0, 1})
+    model = job.site.task.params()
+
+    def change(ask: Ask, answer: Answer) -> Answer:
+        return answer if ask.train is None else CHANGES[ask.train - 1][1](answer, model)
+
+    with lying(place, 2, change):
+        seed = place.run()
+    refused = [json.loads(text) for text in (seed / "refused.jsonl").read_text().splitlines()]
+    assert [r["client"] for r in refused] == [2] * len(CHANGES)
+    assert all(said in r["why"] for r, (_, _, said) in zip(refused, CHANGES, strict=True)), refused
+    assert final(seed)["server"] == digest
 
 
 def unregistered(place: Loopback, own: Path) -> list[str]:

@@ -31,6 +31,8 @@ from ..trees import Tree
 
 log = logging.getLogger("perfed.flower")
 
+AGREED = ("classes", "shape", "dtype", "words")  # what the silos' data must have in common
+
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
@@ -167,7 +169,7 @@ class Study:
             facts = dict(answer.facts)
             if not (isinstance(facts.get("classes"), list) and isinstance(facts.get("shape"), list)):
                 raise WireError("the silo does not say its classes and the shape of its inputs")
-            agreed.update({k: facts.get(k) for k in ("classes", "shape", "dtype")})
+            agreed.update({k: facts.get(k) for k in AGREED})
             return facts
 
         said: list[str] = []
@@ -203,10 +205,10 @@ class Seed:
         self.federation = _faraway(facts, [n or smallest for n in sizes], seed)
         self.parts = ("test", "validation") if any(s and s["sizes"][1] for s in silos) else ("test",)
         self.method = method_of(settings)
-        task = task_of(settings, self.federation, seed)
+        task = task_of(settings, self.federation, seed, facts["words"])
         self.method.check(task, self.federation.sizes, settings.sampling.fewest(len(self.federation)))
         self.site, self.server, self.first = Site.of(self.method, task, self.federation)
-        agreed = {k: facts[k] for k in ("classes", "shape", "dtype")}
+        agreed = {k: facts[k] for k in AGREED}
         self.known = Known([0] * terms.silos, [""] * terms.silos, sizes, agreed)
         self.lines, self.start = Lines(folder / "rounds.jsonl"), 0
 

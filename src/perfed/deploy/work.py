@@ -17,7 +17,8 @@ from .. import __version__
 from .. import settings as setting
 from ..data import Samples
 from ..data import load as load_samples
-from ..errors import InputError, PerfedError, suggest
+from ..data.text import Vocabulary
+from ..errors import InputError, PerfedError, WireError, suggest
 from ..experiment import federation_of, method_of, split_of, task_of
 from ..federation import Federation
 from ..partition import Iid
@@ -140,8 +141,7 @@ class Silo:
     def _work(self, ask: Ask, plain: Answer, job: Job, policy: Policy, states: States, request: str) -> Answer:
         private = self._private(ask, job, states)
         site = job.site
-        like = site.method.send(job.server, ask.client)
-        down = decode(ask.body, like, site.withheld)
+        down = _opened(ask.body, job)
         began, spent = time.perf_counter(), {}
         scores: list[Score] = []
         if ask.score is not None and policy.metrics:
@@ -182,16 +182,16 @@ class Silo:
         if self._last is not None and self._last[0] == same:
             return self._last[1]
         settings, samples, source = self._settings(ask)
-        whole, own = self._federation(settings, samples, source, ask)
-        task = task_of(settings, own, ask.seed, whole)
+        vocabulary, own = self._federation(settings, samples, source, ask)
+        task = task_of(settings, own, ask.seed, vocabulary)
         method = method_of(settings)
         server, mine = method.init(task, ask.clients)
         if not ask.seeded:
             secret = states.secret()
             own = replace(own, seed=secret)
-            _, mine = method.init(task_of(settings, own, secret, whole), ask.clients)
+            _, mine = method.init(task_of(settings, own, secret, vocabulary), ask.clients)
         site, _, _ = Site.of(method, task, own)
-        job = Job(site, server, Private(mine, {}), _facts(own, samples, policy))
+        job = Job(site, server, Private(mine, {}), _facts(own, samples, policy, vocabulary))
         self._last = (same, job)
         return job
 
@@ -212,7 +212,7 @@ class Silo:
         samples = load_samples(settings.data.name, **settings.data.options)
         return settings, _relabelled(samples, source.classes), source
 
-    def _federation(self, settings: Settings, samples: Samples, source: Source, ask: Ask) -> tuple[Any, Federation]:
+    def _federation(self, settings: Settings, samples: Samples, source: Source, ask: Ask) -> tuple[Vocabulary | None, Federation]:
         """Return the vocabulary, if any, and this silo as a federation of one that draws as client ``ask.client``."""
         if source.rows == "split":
             split = split_of(settings, samples, ask.seed)
@@ -267,17 +267,29 @@ def _request(ask: Ask) -> str:
     return hashlib.sha256(head + hashlib.sha256(ask.body).digest()).hexdigest()
 
 
+def _opened(body: bytes, job: Job) -> Tree:
+    """Return what the server tells, in any form that the method's messages take over a run."""
+    wrong: list[WireError] = []
+    for like in job.site.method.forms(job.server):
+        try:
+            return decode(body, like, job.site.withheld)
+        except WireError as other:
+            wrong.append(other)
+    raise wrong[0]
+
+
 def _row(score: Score) -> tuple[int, int, float | None]:
     known = score.loss == score.loss and abs(score.loss) != float("inf")
     return score.correct, score.count, score.loss if known else None
 
 
-def _facts(own: Federation, samples: Samples, policy: Policy) -> dict[str, Any]:
+def _facts(own: Federation, samples: Samples, policy: Policy, vocabulary: Vocabulary | None) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "sizes": [len(getattr(own, part)[0]) for part in ("train", "validation", "test")],
         "classes": list(samples.classes),
         "shape": list(own.inputs(own.x[:1], None).shape[1:]),
         "dtype": str(own.inputs(own.x[:1], None).dtype).removeprefix("torch."),
+        "words": None if vocabulary is None else len(vocabulary),
         "name": own.names[0],
         "torch": version("torch"),
     }

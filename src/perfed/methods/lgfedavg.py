@@ -62,6 +62,11 @@ class LGFedAvg(Method[Server, Down, Up, Mine]):
         needed = self.warmup and not bool(server.begun.all())  # without a warm-up everyone has the start already
         return Down(server.head, {}, server.body if needed else {})
 
+    def forms(self, server: Server) -> list[Down]:
+        after = server._replace(round=torch.full_like(server.round, self.warmup))
+        all_begun = after._replace(begun=torch.ones_like(server.begun))
+        return [self.send(at, 0) for at in (server, after, all_begun)]
+
     def local(self, task: Task, down: Down, mine: Mine, data: Shard) -> tuple[Up, Mine]:
         start = self._body(down, mine) | down.head
         body, head = task.split(descend(task.loss, start, data.epochs(self.budget.epochs), self.budget))

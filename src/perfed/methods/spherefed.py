@@ -64,6 +64,10 @@ class SphereFed(Method[Server, Down, Up, tuple[()]]):
         head = server.head if bool(server.calibrated) else {}
         return Down(server.body, head, {"last": torch.ones((), dtype=torch.bool)} if last else {})
 
+    def forms(self, server: Server) -> list[Down]:
+        last = server._replace(round=torch.full_like(server.round, self.rounds - 1))
+        return [self.send(at, 0) for at in (server, last, server._replace(calibrated=torch.ones_like(server.calibrated)))]
+
     def _on_sphere(self, task: Task, body: Params, x: Tensor) -> Tensor:
         z = task.features(body, x)
         return F.normalize(_projection(task)(body, z) if self.projection else z)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from ... import trees
 from ...errors import RunError, WireError
 from ...federation import Federation
 from ...server import Uploads
@@ -67,7 +68,7 @@ class Flower:
         self.seconds: dict[int, dict[str, float]] = {}  # what the silos spent on the last exchange
         self._ask = ask
         self._early: tuple[int, dict[int, Accepted]] | None = None  # answers to a round that the loop has not asked for
-        self._like: Tree = None
+        self._like: tuple[list[str], Tree] = [], None  # the leaves of the message, and an answer to such a one
 
     def train(self, server: Tree, ids: Sequence[int], number: int, lost: set[int], after: bool) -> Uploads[Any]:
         early, self._early = self._early, None
@@ -125,8 +126,9 @@ class Flower:
         return replace(self._ask, client=client, base=self.known.versions[client], body=body, **what)
 
     def _exchange(self, asks: dict[int, Ask], server: Tree) -> dict[int, Accepted]:
-        if self._like is None:
-            self._like = answer_like(self.site, server, self.store.first)
+        sent = [path for path, _ in trees.named(self.site.method.send(server, 0))]
+        if self._like[0] != sent:
+            self._like = sent, answer_like(self.site, server, self.store.first)
         run = Exchange(self.carrier, asks, self._accept, self.patience, self._refuse)
         found: dict[int, Accepted] = run.run()
         self.seconds = {i: accepted.answer.seconds for i, accepted in found.items()}
@@ -137,7 +139,7 @@ class Flower:
         check(ask, answer, self.known.facts)
         if ask.train is None:
             return Accepted(answer, None)
-        return Accepted(answer, decode(answer.body, self._like, self.site.withheld))
+        return Accepted(answer, decode(answer.body, self._like[1], self.site.withheld))
 
     def _refuse(self, client: int, why: str) -> None:
         log.warning("refused an answer of client %d: %s", client, why)

@@ -1,0 +1,53 @@
+"""Answers that cannot be right: what a broken or dishonest silo might send, and what the server should say of it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from perfed import trees
+from perfed.transport.flower import Answer
+from perfed.wire import encode
+
+
+def _other_names(up: trees.Params) -> trees.Params:
+    return {f"{k}x": v for k, v in up.items()}
+
+
+def _other_shapes(up: trees.Params) -> trees.Params:
+    return {k: v[None] for k, v in up.items()}
+
+
+def _other_types(up: trees.Params) -> trees.Params:
+    return {k: v.double() for k, v in up.items()}
+
+
+def _not_a_number(up: trees.Params) -> trees.Params:
+    return {k: torch.full_like(v, torch.nan) for k, v in up.items()}
+
+
+def _infinite(up: trees.Params) -> trees.Params:
+    return {k: torch.full_like(v, torch.inf) for k, v in up.items()}
+
+
+BODIES = [
+    (_other_names, "wrong names"),
+    (_other_shapes, "should be"),
+    (_other_types, "should be"),
+    (_not_a_number, "NaN or infinite"),
+    (_infinite, "NaN or infinite"),
+]
+HEADS: list[tuple[Callable[[Answer], Answer], str]] = [
+    (lambda a: replace(a, train=7), "train 7"),
+    (lambda a: replace(a, client=0), "client 0"),
+    (lambda a: replace(a, base=9), "base 9"),
+    (lambda a: replace(a, experiment="00" * 16), "experiment"),
+    (lambda a: replace(a, body=a.body[:-1]), "SHA-256"),
+    (lambda a: replace(a, facts=a.facts | {"sizes": [0, 0, 0]}), "no training samples"),
+    (lambda a: replace(a, facts=a.facts | {"classes": ["one"]}), "classes"),
+]
+
+CHANGES: list[tuple[str, Callable[[Answer, trees.Params], Answer], str]] = [
+    *((f.__name__, lambda a, up, f=f: replace(a, body=encode(f(up))), said) for f, said in BODIES),  # type: ignore[misc]
+    *((said, lambda a, up, f=f: f(a), said) for f, said in HEADS),  # type: ignore[misc]
+]
