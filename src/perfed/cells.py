@@ -122,6 +122,7 @@ def _refuse(cell: Cell, why: str, refused: Refused | None) -> None:
 
 
 def _train(cell: Cell, pipe: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a script ignores it by inheritance
     torch.set_num_threads(1)  # a forked process has none of its parent's threads and would wait for them for ever
     alone = Run(cell.run.path, cell.run.settings.model_copy(update={"workers": 1}))
     try:

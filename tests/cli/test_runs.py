@@ -89,6 +89,26 @@ def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(tmp_path: Pa
     assert result("resume", str(out / "it"))["digest"] == straight
 
 
+def test_a_comparison_in_the_background_of_a_script_ends_when_asked_to(tmp_path: Path) -> None:
+    """Shells let such jobs ignore SIGINT, which is how a comparison tells its cells to write their checkpoints."""
+    job = ["methods=local,fedavg", "data=digits", "clients=4", "rounds=100000", "partition=iid", "workers=2"]
+    process = subprocess.Popen(
+        [*PERFED, "compare", *job, f"out={tmp_path}", "name=it"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )
+    lines = [tmp_path / "it" / method / "seed-0" / "rounds.jsonl" for method in ("local", "fedavg")]
+    began = time.monotonic()
+    while not all(path.exists() and path.read_text().count("\n") > 2 for path in lines):
+        assert time.monotonic() - began < 60
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(30) != 0
+    assert all((path.parent / "checkpoint.json").exists() for path in lines)
+
+
 def test_a_comparison_always_shows_majority_and_local(tmp_path: Path) -> None:
     found = result("compare", "methods=fedavg,fedper", *SMALL, f"out={tmp_path}")
     assert [row["method"] for row in found["table"]][:2] == ["majority", "local"]
