@@ -75,6 +75,12 @@ def test_everything_smaller_is_said() -> None:
     )
 
 
+def test_what_the_user_changes_is_said_also_beside_a_stand_in() -> None:
+    asked = Asked(("fedpick", "mnist-m"), overrides=("data.size=16", "model.head=linear", "every=3"), stand_in=True)
+    (plan,) = plans(papers.load("fedpick/table2"), asked)
+    assert {"16 instead of 32 pixels", "model.head linear instead of stack", "every 3"} <= set(plan.reduced)
+
+
 def test_a_papers_letter_may_be_overridden() -> None:
     asked = Asked(("fedcp", "mnist-dirichlet"), overrides=("lambda=2.5",), stand_in=True)
     (plan,) = plans(papers.load("fedcp/table2"), asked)

@@ -86,7 +86,7 @@ def _plans(recipe: Recipe, asked: Asked, chosen: set[tuple[str, str]]) -> Iterat
             continue
         made = settings_of(recipe, here, asked)
         gone, place = _client(reading, cell.settings, made)
-        reduced = _reduced(recipe, cell.settings, made, said)
+        reduced = _reduced(recipe, cell.settings, made, said, _named(recipe, asked))
         yield Plan(cell.row, cell.column, None if gone else made, reading, cell.published, reduced, gone, place)
 
 
@@ -109,10 +109,15 @@ def settings_of(recipe: Recipe, here: Flat, asked: Asked) -> Settings:
     if set(recipe.analysis) & set(OVER_ROUNDS):
         smaller["snapshots"] = max(1, smaller["rounds"] // KEPT)
     raw = nested(smaller)
-    for text in asked.overrides:
-        key, mark, value = text.partition("=")
-        setting.apply(raw, f"{recipe.paper.symbols.get(key, key)}{mark}{value}")
+    for text, key in zip(asked.overrides, _named(recipe, asked), strict=True):
+        setting.apply(raw, f"{key}{text[text.index('=') :] if '=' in text else ''}")
     return setting.build(raw)
+
+
+def _named(recipe: Recipe, asked: Asked) -> list[str]:
+    """Return the settings that the overrides name, where a paper's own letter stands for one."""
+    keys = [text.partition("=")[0] for text in asked.overrides]
+    return [recipe.paper.symbols.get(key, key) for key in keys]
 
 
 def _given(asked: Asked) -> Flat:
@@ -142,22 +147,25 @@ def _client(reading: Reading, published: Flat, made: Settings) -> tuple[str, int
     return ("", place) if place < len(domains) else (f"{made.data.name} has only {len(domains)} domains", None)
 
 
-def _reduced(recipe: Recipe, published: Flat, made: Settings, said: str) -> tuple[str, ...]:
+_OF_DATA = ("data", "model", "inputs", "clients", "partition.classes")
+
+
+def _reduced(recipe: Recipe, published: Flat, made: Settings, said: str, named: Sequence[str]) -> tuple[str, ...]:
     """Say in which way an experiment is smaller than, or other than, the paper's."""
     ours = flat(made.plain())
     notes = [said] if said else []
     for key in sorted(set(published) | set(ours), key=_order):
         before, after = published.get(key), ours.get(key)
-        if key in ("seeds", "snapshots") or key not in (*published, "data.fraction") or _same(before, after):
+        if key in ("seeds", "snapshots") or key not in (*published, *named, "data.fraction") or _same(before, after):
             continue
-        if said and key != "data.fraction" and key.startswith(("data", "model", "inputs", "clients", "partition.classes")):
+        if said and key not in ("data.fraction", *named) and key.startswith(_OF_DATA):
             continue  # the stand-in has other options
         if key == "data.fraction":
             notes.append(f"{after:g} of the data")
         elif key == "data.size":
             notes.append(f"{after} instead of {before} pixels")
         else:
-            notes.append(f"{key} {after} instead of {before}")
+            notes.append(f"{key} {after}" + ("" if before is None else f" instead of {before}"))
     if len(made.seeds) < len(published["seeds"]):
         notes.append(f"{len(made.seeds)} of {len(published['seeds'])} seeds")
     domains = made.data.options.get("domains")
