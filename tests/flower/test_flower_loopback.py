@@ -205,7 +205,12 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     perfed = [sys.executable, "-c", "from perfed.cli import main; main()", "deploy"]
     port = str(__import__("loopback").free_port(4))
     subprocess.run([*perfed, "init", str(folder), "--silos", "2", "--port", port, "rounds=50"], check=True, timeout=60)
-    run = subprocess.Popen([*perfed, "local", str(folder)], stderr=subprocess.PIPE, text=True)
+    run = subprocess.Popen(
+        [*perfed, "local", str(folder)],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where tests run behind a script's &
+    )
     assert run.stderr is not None
     for line in run.stderr:
         if "silos are starting" in line:
