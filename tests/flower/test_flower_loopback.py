@@ -198,6 +198,7 @@ def test_strangers_are_kept_out_and_the_honest_run_is_unchanged(place: Loopback,
             rogue.end(1.0)
     assert all("SuperNode ID" not in text for text in said.values()), said
     assert all(code not in (None, 0) for code in codes.values()), (codes, said)
+    assert "Attempted to register SuperNode" in (place.server / "logs" / "link.log").read_text()  # the others fail in TLS
 
 
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
