@@ -1,5 +1,6 @@
 """The page of a paper's table: our numbers beside the published ones, curves, analyses, and how to repeat it."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,11 +59,24 @@ def _beside(recipe: Recipe, found: Sequence["Answer"], table: Table) -> Section:
             ("heading", "Whether the order of the rows is the paper’s"),
             ("numbers", [["Column", "Rows", "Rank correlation", "Mean difference"], *rows]),
         ]
-    failed = [f"{a.row.label}, {a.column.label}: {a.ours.note}" for a in found if a.ours.mean is None and a.ours.note]
+    failed = _without(found)
     if failed:
         shown = failed[:12] + ([f"and {len(failed) - 12} more"] if len(failed) > 12 else [])
         parts += [("heading", "Without a number"), ("notes", Notes(shown))]
     return Section("beside", "Beside the paper", parts)
+
+
+def _without(found: Sequence["Answer"]) -> list[str]:
+    """Say why cells have no number, once for all rows of a column that have the same reason."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for a in found:
+        if a.ours.mean is None and a.ours.note:
+            rows.setdefault((a.column.label, a.ours.note), []).append(a.row.label)
+    all_of = Counter(a.column.label for a in found)
+    return [
+        f"{column if len(who) == all_of[column] else ', '.join(who) + ' on ' + column}: {why}"
+        for (column, why), who in rows.items()
+    ]
 
 
 def sweep(recipe: Recipe, found: Sequence["Answer"]) -> "Figure":
