@@ -38,6 +38,13 @@ def test_batchnorm_that_a_method_inserts_keeps_unequal_clients_apart() -> None:
     assert gap(serial.states(), stacked.states()) <= 1e-5
 
 
+def test_padding_counts_the_steps_that_small_clients_wait() -> None:
+    site, server, first = Site.of(find("fedavg")(budget=BUDGET), task(), federation(sizes=[32, 8, 8, 9]))
+    together = Stacked(site, Store(first, 4))
+    assert together.padding(server, range(4)) == 4 * 4 / (4 + 1 + 1 + 2)  # batches of 8; all wait for the first
+    assert Stacked(site, Store(first, 4), room=1).padding(server, range(4)) == 1
+
+
 def test_a_pool_hands_answers_over_in_client_order_while_others_still_train() -> None:
     site, server, first = Site.of(find("fedavg")(budget=BUDGET), task(), federation(8))
     pool = Pooled(site, Store(first, 8), 2)

@@ -171,6 +171,13 @@ class Stacked:
             fed.augment,
         )
 
+    def padding(self, server: Tree, ids: Sequence[int]) -> float:
+        """Return how many steps are computed for each that counts: in a group all take as many as the largest."""
+        sizes, batch = self.site.federation.sizes, self.site.method.budget.batch_size
+        chunks = self._chunks(server, list(ids), sizes, batch)
+        counted = sum(-(-sizes[i] // batch) for i in ids)
+        return sum(len(chunk) * -(-sizes[chunk[0]] // batch) for chunk in chunks) / max(1, counted)
+
     def _chunks(self, server: Tree, ids: list[int], sizes: list[int], batch: int) -> list[list[int]]:
         """Return the clients in groups of like size that fit; with BatchNorm only equal sizes share a group."""
         state = trees.nbytes(self.site.method.send(server, ids[0])) + trees.nbytes(self.store[ids[0]])
