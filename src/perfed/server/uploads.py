@@ -10,6 +10,18 @@ Up = TypeVar("Up")
 V = TypeVar("V")
 
 
+def in_turn(ids: Sequence[int], coming: Iterable[tuple[int, Up]]) -> Iterator[tuple[int, Up]]:
+    """Yield clients' answers in the order of ``ids``; those that come early wait."""
+    early: dict[int, Up] = {}
+    turn = iter(ids)
+    due = next(turn, None)
+    for client, up in coming:
+        early[client] = up
+        while due is not None and due in early:
+            yield due, early.pop(due)
+            due = next(turn, None)
+
+
 class Uploads(Generic[Up]):
     """Who answered, with how many training samples, and what; iterating yields the answers in client order.
 

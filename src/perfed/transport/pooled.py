@@ -14,7 +14,7 @@ import torch
 
 from .. import trees
 from ..errors import InputError, PerfedError, RunError
-from ..server import Uploads, broadcast
+from ..server import Uploads, broadcast, in_turn
 from ..trees import Tree
 from ..wire import Ledger
 from .arena import Arena
@@ -80,21 +80,19 @@ class Pooled:
 
     def _answers(self, server: Tree, ids: list[int], number: int, lost: set[int], after: bool) -> Iterator[Any]:
         """Yield answers in client order; those that come early wait, within bounds."""
-        early: dict[int, Any] = {}
-        turn = iter(ids)
-        due = next(turn, None)
-        for client, (spots, score), worker, slot in self._run("train", server, ids, number, after=after):
-            up, private = worker.outbox[slot].read(spots)
-            self.store[client] = trees.clone(private)
-            if score is not None:
-                self.after[client] = score
-            early[client] = trees.clone(up)
-            while due in early:
-                answer = early.pop(due)
-                if due not in lost:
-                    self.ledger.up(answer)
-                    yield answer
-                due = next(turn, None)
+
+        def coming() -> Iterator[tuple[int, Any]]:
+            for client, (spots, score), worker, slot in self._run("train", server, ids, number, after=after):
+                up, private = worker.outbox[slot].read(spots)
+                self.store[client] = trees.clone(private)
+                if score is not None:
+                    self.after[client] = score
+                yield client, trees.clone(up)
+
+        for client, up in in_turn(ids, coming()):
+            if client not in lost:
+                self.ledger.up(up)
+                yield up
 
     def score(self, server: Tree, ids: Sequence[int], number: int, parts: tuple[str, ...]) -> list[list[Score]]:
         scores = {client: result for client, result, _, _ in self._run("score", server, list(ids), number, parts=parts)}

@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..local import Shard
 from ..local.losses import surprise
 from ..method import Method
-from ..server import Uploads, broadcast
+from ..server import Uploads, broadcast, in_turn
 from ..trees import Tree
 from ..wire import Ledger
 from .serial import one_thread
@@ -45,19 +45,14 @@ class Stacked:
         return Uploads(arriving, [sizes[i] for i in arriving], self._answers(server, list(ids), number, lost, after))
 
     def _answers(self, server: Tree, ids: list[int], number: int, lost: set[int], after: bool) -> Iterator[Any]:
-        early: dict[int, Any] = {}
-        turn = iter(ids)
-        due = next(turn, None)
-        for chunk in self._chunks(server, ids, self.site.federation.sizes, self.site.method.budget.batch_size):
-            with one_thread():
-                ups = self._train(server, chunk, number, after)
-            early |= dict(zip(chunk, ups, strict=True))
-            self.ledger.up(ups[0], len([client for client in chunk if client not in lost]))
-            while due in early:
-                up = early.pop(due)
-                if due not in lost:
-                    yield up
-                due = next(turn, None)
+        def coming() -> Iterator[tuple[int, Any]]:
+            for chunk in self._chunks(server, ids, self.site.federation.sizes, self.site.method.budget.batch_size):
+                with one_thread():
+                    ups = self._train(server, chunk, number, after)
+                self.ledger.up(ups[0], len([client for client in chunk if client not in lost]))
+                yield from zip(chunk, ups, strict=True)
+
+        return (up for client, up in in_turn(ids, coming()) if client not in lost)
 
     def _train(self, server: Tree, chunk: list[int], number: int, after: bool) -> list[Any]:
         site = self.site
