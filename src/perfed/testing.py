@@ -198,6 +198,13 @@ def check_survives_the_wire(method: AnyMethod, norm: bool = False) -> None:
     sent = [leaf for i in range(len(data)) for _, leaf in site.withheld.crossing(method.send(plain.history[-2].server, i))]
     counted = sum(plain.history[-1].down.values())
     assert counted == sum(map(trees.size_of, sent)), "the ledger and the declared message differ"
+    known = [_form(like) for like in method.forms(plain.history[0].server)]
+    for done in plain.history:
+        assert _form(method.send(done.server, 0)) in known, f"after round {done.number} a message has a form that `forms` lacks"
+
+
+def _form(message: Tree) -> list[tuple[str, torch.Size, torch.dtype]]:
+    return [(path, leaf.shape, leaf.dtype) for path, leaf in trees.named(message)]
 
 
 def check_same_on_every_transport(method: AnyMethod, norm: bool = False) -> None:
