@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from perfed import papers
+from perfed import settings as setting
 from perfed.errors import DataError, InputError
+from perfed.papers import estimate
 from perfed.papers.choose import choose
 from perfed.papers.plan import Asked, plans, runnable
 
@@ -121,3 +123,12 @@ def test_data_that_is_named_needs_no_stand_in() -> None:
     assert plan.settings is not None and plan.settings.data.plain() == {"name": "digits", "size": 28}
     with pytest.raises(InputError, match="did you mean 'digits'"):
         plans(papers.load("fedcp/table2"), Asked(("fedavg", "cifar100-dirichlet"), overrides=("data=digit",)))
+
+
+def test_an_estimate_counts_the_samples_that_are_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    settings = setting.load(None, ["data=cifar10", "model=cnn", "partition=dirichlet", "test=0.25", "validation=0.0"])
+    assert estimate.samples(settings) == (45_000, 15_000)
+    (tmp_path / "cifar10").mkdir()
+    (tmp_path / "cifar10" / "cifar10_subset.npz").touch()
+    monkeypatch.setenv("PERFED_DATA", str(tmp_path))
+    assert estimate.samples(settings) == (11_250, 3_750)

@@ -42,7 +42,7 @@ CATALOGUE: dict[str, Entry] = {
         folders=("ag_news", "ag_news_csv"),
         layouts=(
             Layout(("train.csv", "test.csv"), tables.ag_news, "the published csv files"),
-            Layout(("train_subset.csv", "test.csv"), tables.ag_news, "9,999 training texts, all test texts"),
+            Layout(("train_subset.csv", "test.csv"), tables.ag_news, "9,999 training texts, all test texts", (9_999, 7_600)),
         ),
         remotes=tuple(
             Remote(
@@ -95,7 +95,7 @@ CATALOGUE: dict[str, Entry] = {
         folders=("cifar10", "cifar10/cifar-10-batches-bin", "cifar-10-batches-bin"),
         layouts=(
             Layout(CIFAR10, cifar.read10, "the published binary version"),
-            Layout(("cifar10_subset.npz",), archives.arrays, "12,000 + 3,000 images, every class alike"),
+            Layout(("cifar10_subset.npz",), archives.arrays, "12,000 + 3,000 images, every class alike", (12_000, 3_000)),
         ),
         remotes=(
             Remote(
@@ -298,7 +298,7 @@ CATALOGUE: dict[str, Entry] = {
         layouts=(
             Layout(("mnist_m_train_labels.txt", "mnist_m_test_labels.txt"), folders.mnist_m, "the published pictures"),
             Layout(("mnistm_with_label.mat",), matlab.five, "the file of Digits-Five, 55,000 + 10,000 images"),
-            Layout(("mnist_m.npz",), archives.arrays, "4,000 + 1,000 images, every class alike"),
+            Layout(("mnist_m.npz",), archives.arrays, "4,000 + 1,000 images, every class alike", (4_000, 1_000)),
         ),
         by_hand=f"get mnist_m.tar.gz from http://yaroslav.ganin.net/ and unpack it into a folder mnist_m, or {FIVE}",
         refused={"keras_mnistm.pkl": PICKLED, "keras_mnistm.pkl.gz": PICKLED},
@@ -444,7 +444,12 @@ CATALOGUE: dict[str, Entry] = {
         folders=("tiny_imagenet", "tiny_imagenet/tiny-imagenet-200", "tiny-imagenet-200"),
         layouts=(
             Layout(TINY, folders.tiny_imagenet, "the published folders"),
-            Layout(("tiny_imagenet_subset.npz",), archives.tiny_imagenet, "10,000 + 2,000 pictures, every class alike"),
+            Layout(
+                ("tiny_imagenet_subset.npz",),
+                archives.tiny_imagenet,
+                "10,000 + 2,000 pictures, every class alike",
+                (10_000, 2_000),
+            ),
         ),
         remotes=(
             Remote(

@@ -42,6 +42,7 @@ class Layout:
     files: tuple[str, ...]  # below one of the set's folders; .gz and .bz2 may follow
     read: Callable[[Entry, tuple[Path, ...], Options], Samples]
     edition: str  # what the files are, for people
+    sizes: tuple[int, int] | None = None  # training and test samples, where an edition has fewer than were published
 
 
 @dataclass(frozen=True, kw_only=True)

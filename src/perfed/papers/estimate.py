@@ -15,7 +15,7 @@ from perfed.data.catalogue import CATALOGUE
 from perfed.data.inputs import channels_last
 from perfed.papers import listing, load
 from perfed.papers.paper import nested
-from perfed.papers.stand_in import here
+from perfed.papers.stand_in import here, sizes
 from perfed.settings import Settings, build
 
 STEP = 10  # samples of a timed step at most; more only cost time in proportion
@@ -55,6 +55,7 @@ def seconds(settings: Settings) -> float:
 def samples(settings: Settings) -> tuple[float, float]:
     """Return how many samples all clients together train on and are tested on in a round."""
     entry = CATALOGUE[settings.data.name]
+    train, test = sizes(entry)
     part = settings.data.options.get("fraction", 1.0)
     clients = settings.clients or len(entry.groups) or 20
     options = settings.partition.options
@@ -62,10 +63,10 @@ def samples(settings: Settings) -> tuple[float, float]:
         return clients * options.get("train_size", 500), clients * options.get("test_size", 100)
     if settings.partition.name == "domains":
         asked = clients * (options.get("samples") or 500)
-        if not entry.train:  # where the catalogue states no size, about as many are tested as trained on
+        if not train:  # where the catalogue states no size, about as many are tested as trained on
             return asked * part, asked * part
-        return min(entry.train * part, asked), (entry.test or settings.test * entry.train) * part
-    pool = entry.train if options.get("pool") == "train" else entry.train + entry.test
+        return min(train * part, asked), (test or settings.test * train) * part
+    pool = train if options.get("pool") == "train" else train + test
     share = clients / options["subset_of"] if options.get("subset_of") else 1.0
     return pool * part * share * (1 - settings.test - settings.validation), pool * part * share * settings.test
 

@@ -53,6 +53,12 @@ def editions(name: str, domains: Sequence[str] | None = None) -> list[str]:
     return said
 
 
+def sizes(entry: Entry) -> tuple[int, int]:
+    """Return how many training and test samples the files here have, or were published where none are here."""
+    found = None if entry.parts else locate(entry, None)
+    return (found.layout.sizes if found else None) or (entry.train, entry.test)
+
+
 def _less(edition: str) -> bool:
     """Whether an edition has fewer or smaller samples than the published one, not only other files."""
     return any(mark.isdigit() for mark in edition)
