@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from perfed import experiment
 from perfed import settings as setting
+from perfed.build import method_of
 from perfed.errors import InputError
 
 
@@ -15,7 +15,7 @@ def test_overrides_are_laid_over_a_file(tmp_path: Path) -> None:
     asked = setting.load(file, ["method.align=5", "budget.epochs=2", "seeds=0,1,2", "partition.alpha=1e-1"])
     assert asked.method.plain() == {"name": "fedcp", "align": 5}
     assert (asked.rounds, asked.seeds, asked.budget.lr, asked.budget.epochs) == (7, (0, 1, 2), 0.1, 2)
-    assert experiment.method_of(asked).align == 5.0  # type: ignore[attr-defined]
+    assert method_of(asked).align == 5.0  # type: ignore[attr-defined]
 
 
 def test_another_method_does_not_inherit_options(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_bad_values_are_named(text: str, said: str) -> None:
 
 
 def test_a_methods_schedule_takes_the_experiments_rounds() -> None:
-    made = experiment.method_of(setting.load(None, ["method=fedphp", "rounds=77"]))
+    made = method_of(setting.load(None, ["method=fedphp", "rounds=77"]))
     assert made.rounds == 77  # type: ignore[attr-defined]
-    made = experiment.method_of(setting.load(None, ["method=fedphp", "rounds=77", "method.rounds=10"]))
+    made = method_of(setting.load(None, ["method=fedphp", "rounds=77", "method.rounds=10"]))
     assert made.rounds == 10  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from . import methods, trees
-from .experiment import federation_of, method_of, samples_of, split_of, task_of
+from .build import federation_of, method_of, samples_of, split_of, task_of
 from .method import Method
 from .settings import Settings, build
 from .transport import Serial, Site, Store

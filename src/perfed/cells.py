@@ -13,7 +13,8 @@ import torch
 from . import experiment
 from .data import Samples
 from .errors import PerfedError, RunError
-from .experiment import OnRound, Run
+from .experiment import Run
+from .job import OnRound
 from .partition import Split
 
 Refused = Callable[["Cell", str], None]  # a cell and why it could not be trained

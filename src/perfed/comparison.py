@@ -9,9 +9,11 @@ from typing import Any
 
 from . import cells, experiment
 from . import settings as setting
+from .build import samples_of, split_of
 from .data import Samples
 from .errors import InputError, RunError
-from .experiment import OnRound, Run
+from .experiment import Run
+from .job import OnRound
 from .methods import CATALOGUE, find
 from .partition import Split
 from .record import get_json, put_json
@@ -66,8 +68,8 @@ def load(path: Path | str | None, overrides: Sequence[str] = ()) -> Comparison:
 
 def run(asked: Comparison, on_round: OnRound | None = None, command: str = "") -> dict[str, Any]:
     """Run every method over every seed; return the table and where it lies."""
-    samples = experiment.samples_of(asked.base)
-    splits = {seed: experiment.split_of(asked.base, samples, seed) for seed in asked.base.seeds}
+    samples = samples_of(asked.base)
+    splits = {seed: split_of(asked.base, samples, seed) for seed in asked.base.seeds}
     for method in asked.methods:  # refuse before anything is written
         experiment.ready(asked.settings(method, asked.base.out), samples, splits[asked.base.seeds[0]])
     folder = _folder(asked.base)
@@ -86,7 +88,7 @@ def is_comparison(path: Path) -> bool:
 def resume(path: Path, on_round: OnRound | None = None) -> dict[str, Any]:
     """Finish the cells of an interrupted comparison."""
     runs = [experiment.opened(path / name) for name in get_json(path / "compare.json")["runs"]]
-    samples = experiment.samples_of(runs[0].settings)
+    samples = samples_of(runs[0].settings)
     return _finish(path, runs, samples, experiment.splits_of(runs[0], samples), on_round)
 
 

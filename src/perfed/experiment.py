@@ -1,104 +1,28 @@
-"""From settings to trained clients: build the federation, run the seeds, keep the record."""
+"""A run: create its folder, train its seeds, resume it, sum it up."""
 
 import hashlib
 import os
 import platform
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import torch
-
-from . import keys, methods, models, record
+from . import record
 from . import settings as setting
+from .build import federation_of, method_of, samples_of, split_of, task_of
 from .data import Samples
-from .data import load as load_samples
-from .data.inputs import inputs_for
-from .data.text import Vocabulary, tokenised
-from .errors import InputError, RunError
+from .errors import RunError
 from .evaluate.summary import majority, summarise
 from .federation import PARTS, Federation
-from .method import Method
+from .job import Job, OnRound
 from .partition import Split
-from .partition import build as build_partition
-from .partition import split as make_split
-from .record import Lines, alone, digest, get_json, keep_state, load_state, put_json, put_yaml, save_state
-from .rounds import Protocol, Round, rounds
+from .record import Lines, alone, digest, get_json, put_json, put_yaml
 from .settings import Settings
-from .task import Task
-from .transport import Private, Score, Site, Store, Transport, choose
-from .trees import Tree
-
-OnRound = Callable[[int, Round], None]  # seed, what the round produced
-
-
-def method_of(settings: Settings) -> Method[Any, Any, Any, Any]:
-    """Return the method that the settings name, its fields checked; a schedule's length is the experiment's."""
-    kind = methods.find(settings.method.name)
-    options = dict(settings.method.options)
-    names = {f.name for f in fields(kind)}
-    for taken in ("budget", "norm"):
-        if taken in options:
-            raise InputError(
-                f"method.{taken} is set as {taken}{'.…' if taken == 'budget' else ''}: it is the same for all methods"
-            )
-    if "rounds" in names:
-        options.setdefault("rounds", settings.rounds)
-    if settings.norm is not None:
-        options["norm"] = settings.norm
-    made: Method[Any, Any, Any, Any] = setting.record(kind, options, "method.")
-    return replace(made, budget=settings.budget)
-
-
-def samples_of(settings: Settings) -> Samples:
-    """Return the data set that the settings name."""
-    return load_samples(settings.data.name, **settings.data.options)
-
-
-def split_of(settings: Settings, samples: Samples, seed: int) -> Split:
-    """Return who owns what: the given file, or a fresh split."""
-    if settings.split is not None:
-        return Split.load(settings.split, samples.digest())
-    partition = build_partition(settings.partition.name, **settings.partition.options)
-    grouped = settings.partition.name in ("domains", "natural")
-    clients = settings.clients if settings.clients is not None or grouped else 20
-    owner = seed if settings.split_seed is None else settings.split_seed
-    return make_split(samples, partition, clients, owner, settings.validation, settings.test)
-
-
-def federation_of(settings: Settings, samples: Samples, split: Split, seed: int) -> tuple[Federation, Vocabulary | None]:
-    """Return the clients' data ready for training, and the vocabulary of their training texts where there are any."""
-    vocabulary = None
-    if samples.texts is not None:
-        rows = sorted({int(row) for own in split.train for row in own})
-        samples, vocabulary = tokenised(samples, rows, **settings.text)
-    inputs = inputs_for(samples, augment=settings.augment, **settings.inputs)
-    made = Federation.of(samples, split, inputs, seed=seed, augment=settings.augment)
-    return made.to(settings.device), vocabulary
-
-
-def task_of(settings: Settings, federation: Federation, seed: int, vocabulary: Vocabulary | int | None = None) -> Task:
-    """Return the network that all clients start from, drawn from the seed."""
-    example = federation.inputs(federation.x[:2], None)
-    shape = tuple(example.shape[1:])
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(keys.seed_of(keys.key(seed, "network")))
-        net = models.build(
-            settings.model.name,
-            shape=shape,
-            classes=federation.classes,
-            vocabulary=vocabulary,
-            **settings.model.options,
-        )
-    return Task.of(
-        net, shape, federation.classes, seed=seed, device=settings.device, example=example, precision=settings.precision
-    )
+from .transport import Site, Transport, choose
 
 
 @dataclass(frozen=True)
@@ -110,117 +34,6 @@ class Run:
 
     def summary(self) -> dict[str, Any]:
         return dict(get_json(self.path / "summary.json"))
-
-
-class Job:
-    """One seed of a run: everything in memory that its rounds need."""
-
-    def __init__(self, settings: Settings, seed: int, folder: Path, samples: Samples, split: Split) -> None:
-        self.settings, self.seed, self.folder = settings, seed, folder
-        self.federation, vocabulary = federation_of(settings, samples, split, seed)
-        if vocabulary is not None and not (folder / "vocabulary.json").exists():
-            vocabulary.save(folder / "vocabulary.json")
-        task = task_of(settings, self.federation, seed, vocabulary)
-        self.method = method_of(settings)
-        self.method.check(task, self.federation.sizes, settings.sampling.fewest(len(self.federation)))
-        self.site, self.server, first = Site.of(self.method, task, self.federation)
-        self.store = Store(first, len(self.federation), int(settings.memory * 2**30))
-        self.template = Private(first.mine, dict(self.site.withheld.start))
-        self.lines = Lines(folder / "rounds.jsonl")
-        self.first = 0
-
-    def restore(self) -> None:
-        """Go back to the last checkpoint, or to the start where there is none."""
-        if (self.folder / "checkpoint.json").exists():
-            self.first, self.server = load_state(self.folder, self.server, self.store, self.template)
-            self.lines.cut(self.first)
-        else:
-            self.lines.path.unlink(missing_ok=True)
-
-    def train(self, transport: Transport, on_round: OnRound | None) -> Tree:
-        """Run the rounds that are left; every line is on disk before the next round."""
-        s, saved = self.settings, time.monotonic()
-        protocol = Protocol(s.every, s.after, ("test", "validation") if any(map(len, self.federation.validation)) else ("test",))
-        began = perf_counter()
-        last: Round | None = None
-        try:
-            for done in rounds(
-                self.method,
-                self.server,
-                transport,
-                s.sampling,
-                protocol,
-                seed=self.seed,
-                clients=len(self.federation),
-                count=s.rounds,
-                first=self.first,
-            ):
-                self.lines.append(line_of(done, perf_counter() - began, len(self.federation)))
-                began, last = perf_counter(), done
-                if done.number and (time.monotonic() - saved >= s.checkpoint or done.number == s.rounds):
-                    self._save(done)
-                    saved = time.monotonic()
-                if s.snapshots and done.number % s.snapshots == 0:
-                    keep_state(self.folder / "snapshots", done.number, done.server, self.store)
-                if on_round:
-                    on_round(self.seed, done)
-        except KeyboardInterrupt:
-            if last is not None and last.number:
-                self._save(last)
-            raise
-        return last.server if last is not None else self.server
-
-    def _save(self, done: Round) -> None:
-        self.lines.sync()
-        save_state(self.folder, done.number, done.server, self.store)
-
-
-def line_of(done: Round, seconds: float, clients: int) -> dict[str, Any]:
-    """Return a round as a line of the record."""
-    line: dict[str, Any] = {
-        "round": done.number,
-        "participants": done.participants,
-        "seconds": round(seconds, 6),
-        "seconds_train": round(done.seconds_train, 6),
-        "seconds_test": round(done.seconds_test, 6),
-        "bytes_up": sum(done.up.values()),
-        "bytes_down": sum(done.down.values()),
-        "up": done.up,
-        "down": done.down,
-    }
-    for part, scores in done.scores.items():
-        line[part] = _columns(scores)
-    if done.after:
-        line["after"] = _columns([done.after.get(i) for i in range(clients)])
-    return line
-
-
-def round_of(line: dict[str, Any], server: Tree) -> Round:
-    """Return a line of the record as the round it was."""
-    scores = {
-        part: [Score(c, n, float("nan") if z is None else z) for c, n, z in zip(*own.values(), strict=True)]
-        for part in ("test", "validation")
-        if (own := line.get(part))
-    }
-    return Round(
-        line["round"],
-        server,
-        line["participants"],
-        line["up"],
-        line["down"],
-        scores,
-        seconds_train=line["seconds_train"],
-        seconds_test=line["seconds_test"],
-    )
-
-
-def _columns(scores: Sequence[Score | None]) -> dict[str, list[Any]]:
-    loss = [None if s is None or s.loss != s.loss or abs(s.loss) == float("inf") else round(s.loss, 6) for s in scores]
-    return {
-        "correct": [None if s is None else s.correct for s in scores],
-        "count": [None if s is None else s.count for s in scores],
-        "loss": loss,
-    }
 
 
 def ready(settings: Settings, samples: Samples, split: Split) -> None:

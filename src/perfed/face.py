@@ -10,11 +10,13 @@ from torch import Tensor, nn
 
 from . import comparison, experiment
 from . import settings as setting
+from .build import method_of, samples_of, task_of
 from .data import Samples
 from .data import load as load_samples
 from .errors import InputError, RunError
 from .experiment import Run
 from .federation import Federation
+from .job import Job, round_of
 from .local import Budget
 from .method import Method
 from .partition import Split
@@ -121,7 +123,7 @@ def train(
     chosen = (
         method
         if isinstance(method, Method)
-        else experiment.method_of(
+        else method_of(
             setting.build({"method": {"name": method, **options}, "rounds": rounds, "budget": budget or Budget()})
         )
     )
@@ -155,7 +157,7 @@ def task_for(federation: Federation, model: str | nn.Module, seed: int, device: 
     from .models import wrap
 
     if isinstance(model, str):
-        return experiment.task_of(setting.build({"model": model, "device": device}), federation, seed)
+        return task_of(setting.build({"model": model, "device": device}), federation, seed)
     net = model if isinstance(getattr(model, "body", None), nn.Module) else wrap(model)
     example = federation.inputs(federation.x[:2], None)
     return Task.of(net, tuple(federation.x.shape[1:]), federation.classes, seed=seed, device=device, example=example)
@@ -172,8 +174,8 @@ def open(path: Path | str, seed: int | None = None, at: int | None = None) -> Tr
 
 def restore(found: Run, seed: int, at: int | None = None) -> Trained:
     """Return one seed of a run with its states."""
-    samples = experiment.samples_of(found.settings)
-    job = experiment.Job(found.settings, seed, found.path / f"seed-{seed}", samples, experiment.splits_of(found, samples)[seed])
+    samples = samples_of(found.settings)
+    job = Job(found.settings, seed, found.path / f"seed-{seed}", samples, experiment.splits_of(found, samples)[seed])
     if at is None:
         last, server = load_state(job.folder, job.server, job.store, job.template)
     elif at in (kept := snapshots(job.folder)):
@@ -181,7 +183,7 @@ def restore(found: Run, seed: int, at: int | None = None) -> Trained:
     else:
         raise RunError(f"'{found.path}' kept no state after round {at}; run it with snapshots=N to keep every Nth")
     lines = Lines(job.folder / "rounds.jsonl").read(last)
-    return Trained(job.site, server, job.store, [experiment.round_of(line, server) for line in lines])
+    return Trained(job.site, server, job.store, [round_of(line, server) for line in lines])
 
 
 def compare(methods: str, *overrides: str) -> dict[str, Any]:

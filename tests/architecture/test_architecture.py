@@ -17,6 +17,8 @@ LAYERS = [
     ["comparison"],
     ["cells", "report"],
     ["experiment", "testing"],
+    ["job"],
+    ["build"],
     ["record", "settings"],
     ["rounds"],
     ["transport", "evaluate"],

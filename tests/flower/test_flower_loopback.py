@@ -14,10 +14,11 @@ from faraway import final, lines, serial
 from lies import CHANGES
 from loopback import Loopback, lying, strangers
 
-from perfed import experiment
 from perfed import settings as setting
+from perfed.build import samples_of, split_of
 from perfed.deploy import certificates, operate
 from perfed.deploy.processes import Child, marked
+from perfed.job import Job
 from perfed.record import fingerprint
 from perfed.rounds import Protocol, rounds
 from perfed.sampling import Sampling
@@ -122,7 +123,7 @@ def test_a_round_closes_at_its_deadline_without_an_absent_silo(place: Loopback, 
     assert final(seed)["server"] == honest(place, tmp_path, lambda n: {0, 1, 2} - set(absent[n] or ()))[1]
 
 
-def honest(place: Loopback, out: Path, present: Callable[[int], set[int]]) -> tuple[experiment.Job, str]:
+def honest(place: Loopback, out: Path, present: Callable[[int], set[int]]) -> tuple[Job, str]:
     """Run the experiment here with those who are present in each round; return it and the digest of the server."""
 
     class Those(Sampling):
@@ -130,8 +131,8 @@ def honest(place: Loopback, out: Path, present: Callable[[int], set[int]]) -> tu
             return sorted(present(number))
 
     settings = setting.load(place.server / "experiment.yaml", [f"out={out}"])
-    seed, samples = settings.seeds[0], experiment.samples_of(settings)
-    job = experiment.Job(settings, seed, out, samples, experiment.split_of(settings, samples, seed))
+    seed, samples = settings.seeds[0], samples_of(settings)
+    job = Job(settings, seed, out, samples, split_of(settings, samples, seed))
     transport, protocol = Serial(job.site, job.store), Protocol(every=settings.rounds)
     loop = rounds(job.method, job.server, transport, Those(), protocol, seed=seed, clients=3, count=settings.rounds)
     return job, fingerprint([done.server for done in loop][-1]).hex()

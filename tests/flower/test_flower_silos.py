@@ -12,8 +12,10 @@ from lies import CHANGES
 
 from perfed import experiment, trees
 from perfed import settings as setting
+from perfed.build import federation_of, samples_of, split_of, task_of
 from perfed.deploy.study import Study
 from perfed.errors import RunError
+from perfed.job import Job
 from perfed.rounds import Protocol, rounds
 from perfed.sampling import Sampling
 from perfed.transport import Serial
@@ -153,8 +155,8 @@ def test_an_absent_silo_is_as_if_it_had_not_taken_part(tmp_path: Path) -> None:
             return [0, 1]
 
     settings = setting.load(place / "server" / "experiment.yaml", [f"out={tmp_path}"])
-    samples = experiment.samples_of(settings)
-    job = experiment.Job(settings, 0, tmp_path, samples, experiment.split_of(settings, samples, 0))
+    samples = samples_of(settings)
+    job = Job(settings, 0, tmp_path, samples, split_of(settings, samples, 0))
     transport = Serial(job.site, job.store)
     loop = rounds(job.method, job.server, transport, Two(), Protocol(), seed=0, clients=3, count=2)
     last = [done.server for done in loop][-1]
@@ -173,9 +175,9 @@ def test_an_absent_silo_is_as_if_it_had_not_taken_part(tmp_path: Path) -> None:
 
 def _up(place: Path) -> trees.Params:
     settings = setting.load(place / "server" / "experiment.yaml")
-    samples = experiment.samples_of(settings)
-    federation, _ = experiment.federation_of(settings, samples, experiment.split_of(settings, samples, 0), 0)
-    return experiment.task_of(settings, federation, 0).params()
+    samples = samples_of(settings)
+    federation, _ = federation_of(settings, samples, split_of(settings, samples, 0), 0)
+    return task_of(settings, federation, 0).params()
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from perfed import experiment, papers
+from perfed.build import samples_of, split_of
 from perfed.papers.plan import Asked, plans
 from perfed.partition import Split
 from perfed.settings import Settings
@@ -99,5 +100,5 @@ def test_the_split_of_a_stand_in_has_one_client_per_domain(tmp_path: Path) -> No
     plan = next(p for p in plans(papers.load("gpfl/figure3"), Asked(rounds=1, seeds=(0,), stand_in=True)) if p.settings)
     assert plan.settings is not None
     assert plan.settings.data.name == "digits_domains"
-    split: Split = experiment.split_of(plan.settings, experiment.samples_of(plan.settings), 0)
+    split: Split = split_of(plan.settings, samples_of(plan.settings), 0)
     assert len(split.names) == plan.settings.clients == 5

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from perfed import data, models, papers, partition, settings
-from perfed.experiment import method_of
+from perfed.build import method_of
 from perfed.papers.paper import nested
 
 

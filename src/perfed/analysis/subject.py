@@ -10,9 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from perfed import experiment, trees
+from perfed.build import samples_of
 from perfed.errors import InputError, RunError
 from perfed.evaluate.summary import Line
-from perfed.experiment import Job, Run
+from perfed.experiment import Run
+from perfed.job import Job
 from perfed.method import Method
 from perfed.record import Lines, get_json, load_state, read_state, snapshots
 from perfed.server import Uploads
@@ -156,7 +158,7 @@ class Subject:
     @cached_property
     def job(self) -> Job:
         settings = self.run.settings
-        samples = experiment.samples_of(settings)
+        samples = samples_of(settings)
         return Job(settings, self.number, self.folder, samples, experiment.splits_of(self.run, samples)[self.number])
 
     @cached_property

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..build import samples_of, split_of
 from .output import emit, note, table
 
 app = typer.Typer(no_args_is_help=False, rich_markup_mode=None, invoke_without_command=True)
@@ -59,7 +60,6 @@ def split(
     json: Json = False,
 ) -> None:
     """Share a data set among clients and write the split: data=… partition=… partition.alpha=… clients=… seed=… out=FILE."""
-    from .. import experiment
     from .. import settings as setting
     from ..errors import InputError
     from ..record import writing
@@ -69,8 +69,8 @@ def split(
     if not out:
         raise InputError("say where to write the split, such as out=my.split")
     asked = setting.load(None, [*(f"{k}={v}" for k, v in words.items()), f"seeds={seed}"])
-    samples = experiment.samples_of(asked)
-    made = experiment.split_of(asked, samples, asked.seeds[0])
+    samples = samples_of(asked)
+    made = split_of(asked, samples, asked.seeds[0])
     with writing(Path(out)):
         Path(out).parent.mkdir(parents=True, exist_ok=True)
         made.save(out)

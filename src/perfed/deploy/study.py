@@ -17,9 +17,11 @@ from torch import Tensor
 
 from .. import __version__
 from .. import settings as setting
+from ..build import method_of, task_of
 from ..errors import InputError, RunError, WireError, suggest
-from ..experiment import OnRound, Run, finish, line_of, method_of, task_of
+from ..experiment import Run, finish
 from ..federation import Federation
+from ..job import OnRound, line_of
 from ..record import Lines, fingerprint, get_json, load_state, put_json, put_yaml, save_state, writing
 from ..rounds import Protocol, rounds
 from ..settings import Settings

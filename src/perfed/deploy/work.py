@@ -15,11 +15,11 @@ import yaml
 
 from .. import __version__
 from .. import settings as setting
+from ..build import federation_of, method_of, split_of, task_of
 from ..data import Samples
 from ..data import load as load_samples
 from ..data.text import Vocabulary
 from ..errors import InputError, PerfedError, WireError, suggest
-from ..experiment import federation_of, method_of, split_of, task_of
 from ..federation import Federation
 from ..partition import Iid
 from ..partition import split as make_split

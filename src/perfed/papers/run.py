@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from perfed import cells, experiment
+from perfed.build import samples_of, split_of
 from perfed.data import Samples
 from perfed.errors import PerfedError
-from perfed.experiment import OnRound, Run
+from perfed.experiment import Run
+from perfed.job import OnRound
 from perfed.papers.plan import Plan
 from perfed.papers.recipe import Recipe
 from perfed.partition import Split
@@ -110,7 +112,7 @@ def _cells(work: Work, todo: dict[str, Settings], locks: ExitStack, note: Note |
     for key, settings in todo.items():
         try:
             if samples is None or str(settings.data.plain()) != loaded:
-                samples, loaded = experiment.samples_of(settings), str(settings.data.plain())
+                samples, loaded = samples_of(settings), str(settings.data.plain())
             if not lock(work.out / "cells" / f"{key}.lock", locks):
                 work.refused[key] = "another perfed is running it"
                 tell(note, f"{key}: {work.refused[key]}")
@@ -146,7 +148,7 @@ def _folder(work: Work, key: str, settings: Settings, samples: Samples) -> tuple
     path = work.out / "cells" / key
     if not (path / "manifest.json").exists():
         shutil.rmtree(path, ignore_errors=True)  # an earlier call ended while making it
-        splits = {seed: experiment.split_of(settings, samples, seed) for seed in settings.seeds}
+        splits = {seed: split_of(settings, samples, seed) for seed in settings.seeds}
         experiment.ready(settings, samples, splits[settings.seeds[0]])
         experiment.create(_at(settings, path), samples, splits, work.command)
         return experiment.opened(path), splits
@@ -162,7 +164,7 @@ def extend(found: Run, seeds: tuple[int, ...], samples: Samples) -> Run:
     beside = found.path.with_name(f"{found.path.name}.more")
     shutil.rmtree(beside, ignore_errors=True)
     settings = found.settings.model_copy(update={"seeds": seeds})
-    splits = {seed: experiment.split_of(settings, samples, seed) for seed in seeds}
+    splits = {seed: split_of(settings, samples, seed) for seed in seeds}
     experiment.create(_at(settings, beside), samples, splits)
     manifest, more = get_json(found.path / "manifest.json"), get_json(beside / "manifest.json")
     for seed in seeds:
