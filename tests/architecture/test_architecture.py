@@ -1,6 +1,8 @@
 """The tree's own rules: imports point one way, no method imports another, only the command line prints."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -110,3 +112,10 @@ def test_every_module_says_in_a_sentence_what_it_is() -> None:
     for path in FILES:
         said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
         assert said and len(said.splitlines()[0]) > 10, path
+
+
+def test_help_waits_for_nothing_heavy() -> None:
+    heavy = ("torch", "numpy", "pandas", "sklearn", "matplotlib", "flwr")
+    code = f"import sys, perfed.cli.commands; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ..build import samples_of, split_of
 from .output import emit, note, table
 
 app = typer.Typer(no_args_is_help=False, rich_markup_mode=None, invoke_without_command=True)
@@ -61,6 +60,7 @@ def split(
 ) -> None:
     """Share a data set among clients and write the split: data=… partition=… partition.alpha=… clients=… seed=… out=FILE."""
     from .. import settings as setting
+    from ..build import samples_of, split_of
     from ..errors import InputError
     from ..record import writing
 
