@@ -62,6 +62,13 @@ class Scale:
 QUICK = Scale(repeats=2, each=60, many=200, rounds=20)
 
 
+def warmed(*jobs: Callable[[], Any], repeats: int) -> list[list[float]]:
+    """Return the seconds of each job, run in turn after a first time that does not count."""
+    for job in jobs:
+        job()
+    return seconds(*jobs, repeats=repeats)
+
+
 def seconds(*jobs: Callable[[], Any], repeats: int) -> list[list[float]]:
     """Return the seconds of each job, run in turn."""
     taken: list[list[float]] = [[] for _ in jobs]
@@ -124,24 +131,16 @@ def stacked(scale: Scale) -> list[Row]:
     federation = Federation.of(samples, parts, inputs_for(samples))
     plays = [work.Play(federation, "fedavg", make, task=work.task_for(federation, "mlp")) for make in (Serial, Stacked)]
     jobs = [lambda play=play: [play() for _ in range(5)] for play in plays]  # type: ignore[misc]
-    for job in jobs:
-        job()
-    one, all_at_once = seconds(*jobs, repeats=3 * scale.repeats)
+    one, all_at_once = warmed(*jobs, repeats=3 * scale.repeats)
     gain, spread = ratio(one, all_at_once)
-    detail = f"{spread}; {1000 * statistics.median(all_at_once) / 5:.1f} ms a round of {play_samples(federation)} samples"
+    detail = f"{spread}; {1000 * statistics.median(all_at_once) / 5:.1f} ms a round of {sum(federation.sizes)} samples"
     return [Row("stacked", "`stacked` over `serial`, small MLP, embedded digits", gain, 4, True, detail)]
-
-
-def play_samples(federation: Federation) -> int:
-    return sum(federation.sizes)
 
 
 def vocabulary(scale: Scale) -> list[Row]:
     """A fastText step with a large and a small vocabulary; words are as frequent as in texts (Zipf)."""
     jobs = [_words(size) for size in (1000, 98_635)]
-    for job in jobs:
-        job()
-    small, large = seconds(*jobs, repeats=3 * scale.repeats)
+    small, large = warmed(*jobs, repeats=3 * scale.repeats)
     times, spread = ratio(large, small)
     detail = f"{spread}; {1000 * statistics.median(large) / 200:.2f} ms a step"
     return [Row("fasttext", "fastText step, vocabulary 98,635 over 1,000", times, 1.3, False, detail)]

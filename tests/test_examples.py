@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from perfed import comparison
+from perfed.build import method_of
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PATHS = sorted(EXAMPLES.glob("*.py"))
 
@@ -27,3 +30,11 @@ def test_the_example_runs(path: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda p: p.stem)
+def test_a_study_names_methods_with_valid_fields_and_three_seeds(path: Path, tmp_path: Path) -> None:
+    asked = comparison.load(path)
+    made = [method_of(asked.settings(choice, tmp_path)) for choice in asked.methods]
+    assert len({type(method) for method in made}) == len(asked.methods) >= 7
+    assert list(asked.base.seeds) == [0, 1, 2]

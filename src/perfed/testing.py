@@ -200,7 +200,9 @@ def check_survives_the_wire(method: AnyMethod, norm: bool = False) -> None:
     assert counted == sum(map(trees.size_of, sent)), "the ledger and the declared message differ"
     known = [_form(like) for like in method.forms(plain.history[0].server)]
     for done in plain.history:
-        assert _form(method.send(done.server, 0)) in known, f"after round {done.number} a message has a form that `forms` lacks"
+        for i in range(len(data)):
+            form = _form(method.send(done.server, i))
+            assert form in known, f"after round {done.number} the message to client {i} has a form that `forms` lacks"
 
 
 def _form(message: Tree) -> list[tuple[str, torch.Size, torch.dtype]]:

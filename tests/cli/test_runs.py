@@ -89,6 +89,12 @@ def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(tmp_path: Pa
     assert result("resume", str(out / "it"))["digest"] == straight
 
 
+def test_seeds_take_over_the_transport_that_the_first_one_measured(tmp_path: Path) -> None:
+    found = result("run", "method=fedavg", *SMALL, "seeds=0,1", f"out={tmp_path}")
+    first, second = (json.loads((Path(found["run"]) / f"seed-{n}" / "transport.json").read_text()) for n in (0, 1))
+    assert "seconds" in first and second == {"name": first["name"], "why": "as measured for seed-0"}
+
+
 def test_a_comparison_in_the_background_of_a_script_ends_when_asked_to(tmp_path: Path) -> None:
     """Shells let such jobs ignore SIGINT, which is how a comparison tells its cells to write their checkpoints."""
     job = ["methods=local,fedavg", "data=digits", "clients=4", "rounds=100000", "partition=iid", "workers=2"]
