@@ -43,6 +43,15 @@ def test_other_kinds_keep_their_numbers():
     assert Inputs(kind="features")(torch.ones(2, 5, dtype=torch.float64)).dtype == torch.float32
 
 
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 4), (2, 3, 1, 4)])
+def test_signals_and_features_are_normalised_per_channel_where_asked(shape):
+    x = torch.ones(shape)
+    found = Inputs(kind="signal" if len(shape) > 2 else "features", mean=(0, 1, 2), std=(1, 1, 0.5))(x)
+    assert torch.equal(found.transpose(0, 1).flatten(1)[:, 0], torch.tensor([1.0, 0.0, -2.0]))
+    assert found.shape == x.shape
+    assert torch.equal(Inputs(kind="signal", mean=3, std=2)(x), torch.full(shape, -1.0))
+
+
 def test_without_a_key_nothing_is_random():
     x = pictures()
     assert torch.equal(Inputs(flip=True, rotate=30.0, crop=2)(x), Inputs()(x))
@@ -160,9 +169,11 @@ def test_defaults_follow_the_kind_and_augmentation_is_the_papers():
         (lambda: Inputs(std=(0.0,)), "std must be positive"),
         (lambda: Inputs(std=None), "mean and std go together"),
         (lambda: Inputs(crop=-1), "crop and size are numbers of pixels"),
+        (lambda: inputs_for(stored("signal"), mean=(0, 1), std=(1, 1)), "mean has 2 values for samples with 3 channels"),
+        (lambda: Inputs(kind="tokens", mean=0.5, std=0.5), "mean and std are for numbers"),
         (lambda: Inputs(kind="tokens", flip=True), "for pictures, this data is of kind tokens"),
         (lambda: inputs_for(stored("signal"), augment=True), "augmentation is for pictures"),
-        (lambda: inputs_for(stored(), mean=(0.1, 0.2)), "mean has 2 values for pictures with 3 channels"),
+        (lambda: inputs_for(stored(), mean=(0.1, 0.2)), "mean has 2 values for samples with 3 channels"),
     ],
 )
 def test_what_cannot_be_right_is_refused(make, message):

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,7 @@ from perfed import keys
 from perfed.errors import InputError, suggest
 
 KINDS = ("features", "image", "signal", "tokens")
+Values = float | Sequence[float] | Literal["usual"] | None
 
 
 class SamplesLike(Protocol):
@@ -32,8 +33,8 @@ class Inputs:
     """
 
     kind: str = "image"
-    mean: tuple[float, ...] | None = (0.5,)  # one value, or one per channel; None leaves pictures in [0, 1]
-    std: tuple[float, ...] | None = (0.5,)
+    mean: Values = "usual"  # one value, or one per channel; None leaves pictures in [0, 1]; usual is 0.5 for these, else None
+    std: Values = "usual"
     size: int | None = None  # resize pictures to size × size
     flip: bool = False  # mirror half of the pictures left to right
     rotate: float = 0.0  # by up to so many degrees either way; corners turn black
@@ -45,17 +46,22 @@ class Inputs:
             raise suggest("kind of samples", self.kind, KINDS)
         for name in ("mean", "std"):
             values = getattr(self, name)
+            if values == "usual":
+                values = 0.5 if self.kind == "image" else None
+            values = [values] if isinstance(values, int | float) else values
             object.__setattr__(self, name, None if values is None else tuple(map(float, values)))
         if (self.mean is None) != (self.std is None):
-            raise InputError("mean and std go together: give both, or neither to leave pictures in [0, 1]")
-        if self.std is not None and not all(math.isfinite(value) and value > 0 for value in self.std):
-            raise InputError(f"std must be positive, got {list(self.std)}")
+            raise InputError("mean and std go together: give both, or neither to leave values as they are")
+        if self.scale and not all(math.isfinite(value) and value > 0 for value in self.scale[1]):
+            raise InputError(f"std must be positive, got {list(self.scale[1])}")
         if not 0 <= self.rotate <= 180:
             raise InputError(f"rotate must be from 0 to 180 degrees, got {self.rotate:g}; the papers use 30")
         if self.crop < 0 or (self.size is not None and self.size < 1):
             raise InputError(f"crop and size are numbers of pixels, got crop={self.crop}, size={self.size}")
         if self.kind != "image" and (self.augments or self.size is not None):
             raise InputError(f"flip, rotate, crop and size are for pictures, this data is of kind {self.kind}")
+        if self.kind == "tokens" and self.scale:
+            raise InputError("mean and std are for numbers, this data is of kind tokens; leave them out")
 
     @property
     def augments(self) -> bool:
@@ -71,7 +77,7 @@ class Inputs:
         if self.kind == "tokens":
             return x.long()
         if self.kind != "image":
-            return x.float()
+            return self.normalised(x.float())
         if key is not None and self.augments:
             x = self.augmented(x, key)
         # Channels last, in a way that also works under vmap; arithmetic then keeps the order.
@@ -82,15 +88,24 @@ class Inputs:
 
     def normalised(self, x: Tensor) -> Tensor:
         """Return (x − mean) / std, per channel where there are several values."""
-        if self.mean is None or self.std is None:
+        if self.scale is None:
             return x
-        if len(self.mean) == len(self.std) == 1:
-            return (x - self.mean[0]) / self.std[0]
-        for name, values in (("mean", self.mean), ("std", self.std)):
-            if len(values) not in (1, x.shape[1]):
-                raise InputError(f"{name} has {len(values)} values for pictures with {x.shape[1]} channels")
-        mean, std = (torch.tensor(v, device=x.device).view(1, -1, 1, 1) for v in (self.mean, self.std))
+        if all(len(values) == 1 for values in self.scale):
+            return (x - self.scale[0][0]) / self.scale[1][0]
+        self.refuse_other_channels(x.shape[1])
+        mean, std = (torch.tensor(values, device=x.device).view(-1, *[1] * (x.ndim - 2)) for values in self.scale)
         return (x - mean) / std
+
+    @property
+    def scale(self) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+        """Mean and deviation, or nothing if values stay as they are."""
+        return (self.mean, self.std) if isinstance(self.mean, tuple) and isinstance(self.std, tuple) else None
+
+    def refuse_other_channels(self, channels: int) -> None:
+        """Refuse a mean or deviation for another number of channels."""
+        for name, values in zip(("mean", "std"), self.scale or (), strict=False):
+            if len(values) not in (1, channels):
+                raise InputError(f"{name} has {len(values)} values for samples with {channels} channels")
 
     def augmented(self, x: Tensor, key: Tensor) -> Tensor:
         """Return stored pictures mirrored, then rotated, then shifted, each by its own random numbers."""
@@ -143,22 +158,20 @@ def inputs_for(
     samples: SamplesLike,
     augment: bool = False,
     *,
-    mean: float | Sequence[float] | None = 0.5,
-    std: float | Sequence[float] | None = 0.5,
+    mean: Values = "usual",
+    std: Values = "usual",
     size: int | None = None,
     flip: bool = True,
     rotate: float = 30.0,
     crop: int = 0,
 ) -> Inputs:
     """Return how ``samples`` become inputs; ``augment`` switches the random changes on."""
-    if samples.kind != "image":
-        if augment:
-            raise InputError(f"augmentation is for pictures, this data is of kind {samples.kind}; leave it off")
-        return Inputs(kind=samples.kind, size=size)
-    means, stds = (None if v is None else (v,) if isinstance(v, int | float) else tuple(v) for v in (mean, std))
-    for name, values in (("mean", means), ("std", stds)):
-        if values is not None and len(values) not in (1, samples.x.shape[1]):
-            raise InputError(f"{name} has {len(values)} values for pictures with {samples.x.shape[1]} channels")
     if not augment:
-        return Inputs(mean=means, std=stds, size=size)
-    return Inputs(mean=means, std=stds, size=size, flip=flip, rotate=rotate, crop=crop)
+        found = Inputs(kind=samples.kind, mean=mean, std=std, size=size)
+    elif samples.kind == "image":
+        found = Inputs(mean=mean, std=std, size=size, flip=flip, rotate=rotate, crop=crop)
+    else:
+        raise InputError(f"augmentation is for pictures, this data is of kind {samples.kind}; leave it off")
+    if samples.kind != "tokens":
+        found.refuse_other_channels(samples.x.shape[1])
+    return found
