@@ -89,6 +89,17 @@ def test_a_papers_letter_may_be_overridden() -> None:
     assert plan.settings is not None and plan.settings.method.options["align"] == 2.5
 
 
+def test_a_papers_letter_is_its_own_methods_alone() -> None:
+    """FedProto has a λ too, which is another one."""
+    recipe = papers.load("dualfed/table1")
+    found = plans(recipe, Asked(("dualfed", "fedproto", "pacs"), overrides=("lambda=1",), stand_in=True))
+    fields = {plan.row.id: plan.settings.method.options for plan in found if plan.settings}
+    assert fields["dualfed"]["contrast"] == 1 and "contrast" not in fields["fedproto"]
+    assert all(("contrast" in " ".join(plan.reduced)) == (plan.row.id == "dualfed") for plan in found)
+    with pytest.raises(InputError, match="'lambda' is a letter of the paper's own method"):
+        plans(recipe, Asked(("fedavg", "pacs"), overrides=("lambda=1",), stand_in=True))
+
+
 def test_a_figure_over_rounds_keeps_twenty_states() -> None:
     (plan,) = plans(papers.load("dualfed/figure5"), Asked(("pacs",), rounds=60, stand_in=True))
     assert plan.settings is not None and plan.settings.snapshots == 3

@@ -9,7 +9,7 @@ from perfed.errors import DataError, InputError
 from perfed.papers.choose import choose
 from perfed.papers.paper import Settings as Flat
 from perfed.papers.paper import flat, nested
-from perfed.papers.recipe import Entry, Published, Reading, Recipe
+from perfed.papers.recipe import Cell, Entry, Published, Reading, Recipe
 from perfed.papers.stand_in import editions, missing, replaced
 from perfed.settings import Settings
 
@@ -68,13 +68,16 @@ def plans(recipe: Recipe, asked: Asked) -> list[Plan]:
     """Return the cells that are asked for."""
     rows, columns = choose(recipe, asked.only)
     chosen = {(row.id, column.id) for row in rows for column in columns}
-    return list(_plans(recipe, asked, chosen))
+    cells = [cell for cell in recipe.cells() if (cell.row.id, cell.column.id) in chosen]
+    letters = [key for key in (text.partition("=")[0] for text in asked.overrides) if key in recipe.paper.symbols]
+    if letters and not any(_is_the_papers(recipe, cell.settings) for cell in cells):
+        raise InputError(f"'{letters[0]}' is a letter of the paper's own method, and none of its rows is chosen; "
+                         "name a method's field as method.FIELD=VALUE")
+    return list(_plans(recipe, asked, cells))
 
 
-def _plans(recipe: Recipe, asked: Asked, chosen: set[tuple[str, str]]) -> Iterator[Plan]:
-    for cell in recipe.cells():
-        if (cell.row.id, cell.column.id) not in chosen:
-            continue
+def _plans(recipe: Recipe, asked: Asked, cells: Sequence[Cell]) -> Iterator[Plan]:
+    for cell in cells:
         reading = recipe.reading(cell.row, cell.column)
         here, said = dict(cell.settings), ""
         own = _given(asked)
@@ -86,7 +89,7 @@ def _plans(recipe: Recipe, asked: Asked, chosen: set[tuple[str, str]]) -> Iterat
             continue
         made = settings_of(recipe, here, asked)
         gone, place = _client(reading, cell.settings, made)
-        reduced = _reduced(recipe, cell.settings, made, said, _named(recipe, asked))
+        reduced = _reduced(recipe, cell.settings, made, said, [key for key, _ in _laid_over(recipe, here, asked)])
         yield Plan(cell.row, cell.column, None if gone else made, reading, cell.published, reduced, gone, place)
 
 
@@ -109,15 +112,21 @@ def settings_of(recipe: Recipe, here: Flat, asked: Asked) -> Settings:
     if set(recipe.analysis) & set(OVER_ROUNDS):
         smaller["snapshots"] = max(1, smaller["rounds"] // KEPT)
     raw = nested(smaller)
-    for text, key in zip(asked.overrides, _named(recipe, asked), strict=True):
-        setting.apply(raw, f"{key}{text[text.index('=') :] if '=' in text else ''}")
+    for key, value in _laid_over(recipe, here, asked):
+        setting.apply(raw, key + value)
     return setting.build(raw)
 
 
-def _named(recipe: Recipe, asked: Asked) -> list[str]:
-    """Return the settings that the overrides name, where a paper's own letter stands for one."""
-    keys = [text.partition("=")[0] for text in asked.overrides]
-    return [recipe.paper.symbols.get(key, key) for key in keys]
+def _laid_over(recipe: Recipe, here: Flat, asked: Asked) -> Iterator[tuple[str, str]]:
+    """Yield the settings that the overrides name and what stands behind; a paper's own letter is its own method's alone."""
+    for text in asked.overrides:
+        key = text.partition("=")[0]
+        if key not in recipe.paper.symbols or _is_the_papers(recipe, here):
+            yield recipe.paper.symbols.get(key, key), text[len(key) :]
+
+
+def _is_the_papers(recipe: Recipe, here: Flat) -> bool:
+    return bool(here["method"] == recipe.name.partition("/")[0])
 
 
 def _given(asked: Asked) -> Flat:
