@@ -16,7 +16,7 @@ from . import settings as setting
 from .build import federation_of, method_of, samples_of, split_of, task_of
 from .data import Samples
 from .errors import RunError
-from .evaluate.summary import majority, summarise
+from .evaluate.summary import majority, runaway, summarise
 from .federation import PARTS, Federation
 from .job import Job, OnRound
 from .partition import Split
@@ -226,6 +226,7 @@ def finish(found: Run) -> Run:
             "transport": transports[str(seeds[0])]["name"],
             "accuracy": summarise(lines, report=settings.report, best=settings.best, series=settings.series),
             "majority": majority(who),
+            "runaway": {str(seed): since for seed, own in lines.items() if (since := runaway(own)) is not None},
             "bytes_up": total["up"],
             "bytes_down": total["down"],
             "run": str(found.path),

@@ -43,6 +43,13 @@ def test_a_run_reports_what_scripts_rely_on(tmp_path: Path) -> None:
     assert found["bytes_up"] == found["bytes_down"] == body * 4 * 3 * 2  # clients, rounds, seeds
 
 
+def test_a_run_that_diverges_says_so(tmp_path: Path) -> None:
+    words = ["run", "method=fedavg", *SMALL[:3], "budget.lr=1e6", f"out={tmp_path}"]
+    assert "FedAvg ran away" in perfed(*words).stdout
+    found = result(*words)
+    assert found["runaway"] == {"0": 1} and result("run", "method=fedavg", *SMALL, f"out={tmp_path}")["runaway"] == {}
+
+
 def test_transports_and_repeats_give_one_digest(tmp_path: Path) -> None:
     ways = [
         ["transport=serial"],

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from perfed.errors import InputError
-from perfed.evaluate.summary import choose, curves, figures, majority, summarise
+from perfed.evaluate.summary import choose, curves, figures, majority, runaway, summarise
 
 
 def line(number, correct, count, validation=None, after=None):
@@ -144,3 +144,24 @@ def test_wrong_options_are_explained(options, message):
 def test_no_seeds_are_no_summary():
     with pytest.raises(InputError, match="at least one seed"):
         summarise({})
+
+
+def with_losses(*losses):
+    """Rounds 0, 1, … of two clients with 10 and 30 samples."""
+    return [{"round": n, "test": {"correct": [5, 15], "count": COUNT, "loss": list(own)}} for n, own in enumerate(losses)]
+
+
+def test_a_run_that_ends_out_of_reach_says_since_when():
+    # mean losses: 2, then 20 (exactly ten times, still counted in) or 20.5 (over it)
+    assert runaway(with_losses((2, 2), (1, 1))) is None
+    assert runaway(with_losses((2, 2), (20, 20))) is None
+    assert runaway(with_losses((2, 2), (1, 1), (1, 27), (22, 20))) == 2
+    assert runaway(with_losses((2, 2), (None, 1), (None, None))) == 1
+    assert runaway(with_losses((2, 2), (None, 1), (1, 1))) is None  # it came back
+    assert runaway(with_losses((2, 2), (1, 1), (1, None))) == 2
+
+
+def test_clients_without_samples_or_score_do_not_run_away():
+    lines = [{"round": 1, "test": {"correct": [5, 0, None], "count": [10, 0, 4], "loss": [1.0, None, None]}}]
+    assert runaway(lines) is None
+    assert runaway([]) is None

@@ -1,5 +1,6 @@
 """run, compare, resume, report, methods and doctor."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -152,6 +153,7 @@ def _show(summary: dict[str, Any], json: bool) -> None:
 
     def show() -> None:
         table(*tables.short(tables.comparison(gather([summary["run"]]))))
+        _warn([summary])
         note(f"{summary['seconds']:.1f} s, {summary['transport']}; run: {summary['run']}", out=True)
 
     emit(summary, json, show)
@@ -160,9 +162,19 @@ def _show(summary: dict[str, Any], json: bool) -> None:
 def _show_comparison(found: dict[str, Any], json: bool) -> None:
     def show() -> None:
         table(found["columns"], found["rows"])
+        _warn(found["runs"].values())
         note(f"{found['seconds']:.1f} s\nfolder: {found['run']}\npage: {found['report']}", out=True)
 
     emit({k: v for k, v in found.items() if k not in ("columns", "rows")}, json, show)
+
+
+def _warn(summaries: Iterable[dict[str, Any]]) -> None:
+    from ..report.names import title
+    from ..report.tables import ran_away
+
+    for summary in summaries:
+        if summary.get("runaway"):
+            note(ran_away(title(summary["method"]), summary["runaway"]), out=True)
 
 
 def _command(verb: str, settings: list[str] | None) -> str:

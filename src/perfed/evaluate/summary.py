@@ -30,6 +30,7 @@ Array = NDArray[np.float64]
 
 FIGURES = ("weighted", "mean", "std", "cv")
 MOMENTS: tuple[Moment, ...] = ("best", "last", "validation")
+RUNAWAY = 10.0  # times the loss of the untrained model
 
 
 def summarise(
@@ -88,6 +89,29 @@ def curves(seeds: Mapping[int, Sequence[Line]], *, series: str = "test") -> dict
         points = [over([rounds[number][name] for rounds in found.values()]) for number in shared]
         result[name] = {key: [point[key] for point in points] for key in ("mean", "std")}
     return result
+
+
+def runaway(lines: Sequence[Line], *, series: str = "test") -> int | None:
+    """Return the round since which a run has left every useful region, or ``None`` if it ends in one.
+
+    There a client's loss is no finite number, or the mean is over ten times what it was before any training.
+    """
+    scored = _scored(lines, series)
+    least = _whole_loss(scored[0][series]) if scored and scored[0]["round"] == 0 else math.inf
+    since = None
+    for line in reversed(scored):
+        loss = _whole_loss(line[series])
+        if math.isfinite(loss) and loss <= RUNAWAY * least:
+            break
+        since = line["round"]
+    return since
+
+
+def _whole_loss(scores: Scores) -> float:
+    """The mean loss of all samples, ``nan`` if a client's is no finite number."""
+    known = [(math.nan if loss is None else loss, count) for correct, count, loss in
+             zip(scores["correct"], scores["count"], scores["loss"], strict=True) if correct is not None and count]
+    return float(sum(loss * count for loss, count in known) / sum(count for _, count in known))
 
 
 def choose(lines: Sequence[Line], moment: Moment, *, report: str = "weighted", series: str = "test") -> Line | None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from perfed.errors import InputError, RunError
-from perfed.evaluate.summary import majority, over
+from perfed.evaluate.summary import RUNAWAY, majority, over, runaway
 from perfed.report.names import title
 from perfed.report.read import Run, labels
 
@@ -268,6 +268,8 @@ def _notes(runs: Sequence[Run], best: str, series: str) -> list[str]:
         planned = run.settings.get("rounds")
         if isinstance(planned, int) and run.done < planned:
             notes.append(f"{name} is unfinished: {run.done} of {planned} rounds.")
+        since = {seed: found for seed, lines in run.rounds.items() if (found := runaway(lines)) is not None}
+        notes += [ran_away(name, since)] if since else []
     if "local" not in {run.method for run in runs}:
         notes.append("Local was not run; without it nobody can tell whether taking part pays.")
     if best == "per_client":
@@ -275,6 +277,13 @@ def _notes(runs: Sequence[Run], best: str, series: str) -> list[str]:
     if series == "after":
         notes.append("Scored right after local training, before the server's answer; participants only.")
     return notes
+
+
+def ran_away(name: str, since: Mapping[Any, int]) -> str:
+    """Return what to say of a run that ends with a loss that is of no use, by seed."""
+    seeds = ", ".join(f"round {number} (seed {seed})" for seed, number in since.items())
+    return (f"{name} ran away: its loss is no number, or over {RUNAWAY:g} times that of the untrained model, "
+            f"since {seeds}. A smaller budget.lr may help.")
 
 
 def split(run: Run) -> list[Any]:
