@@ -83,6 +83,14 @@ def test_what_the_user_changes_is_said_also_beside_a_stand_in() -> None:
     assert {"16 instead of 32 pixels", "model.head linear instead of stack", "every 3"} <= set(plan.reduced)
 
 
+def test_a_fraction_holds_for_other_data_too() -> None:
+    for overrides, share in ((("data=digits",), 0.1), (("data=digits", "data.fraction=0.5"), 0.5)):
+        (plan,) = plans(papers.load("fedcp/table1"), Asked(("fedcp",), fraction=0.1, overrides=(*overrides, "model=mlp")))
+        assert plan.settings is not None and plan.settings.data.name == "digits"
+        assert plan.settings.data.options["fraction"] == share
+        assert f"{share:g} of the data" in plan.reduced
+
+
 def test_a_papers_letter_may_be_overridden() -> None:
     asked = Asked(("fedcp", "mnist-dirichlet"), overrides=("lambda=2.5",), stand_in=True)
     (plan,) = plans(papers.load("fedcp/table2"), asked)

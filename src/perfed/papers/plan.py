@@ -114,6 +114,8 @@ def settings_of(recipe: Recipe, here: Flat, asked: Asked) -> Settings:
     raw = nested(smaller)
     for key, value in _laid_over(recipe, here, asked):
         setting.apply(raw, key + value)
+        if key == "data" and "data.fraction" in smaller:  # other data drops the options of the paper's, but not what was asked
+            setting.apply(raw, f"data.fraction={smaller['data.fraction']}")
     return setting.build(raw)
 
 
