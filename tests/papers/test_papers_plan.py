@@ -104,8 +104,20 @@ def test_a_papers_letter_is_its_own_methods_alone() -> None:
     fields = {plan.row.id: plan.settings.method.options for plan in found if plan.settings}
     assert fields["dualfed"]["contrast"] == 1 and "contrast" not in fields["fedproto"]
     assert all(("contrast" in " ".join(plan.reduced)) == (plan.row.id == "dualfed") for plan in found)
-    with pytest.raises(InputError, match="'lambda' is a letter of the paper's own method"):
+    with pytest.raises(InputError, match="'lambda' is a letter of the paper's own method; what is chosen has it nowhere"):
         plans(recipe, Asked(("fedavg", "pacs"), overrides=("lambda=1",), stand_in=True))
+
+
+def test_a_letter_does_not_put_back_what_a_variant_takes_away() -> None:
+    """FedCP without its feature alignment has λ = 0, whatever λ the others get."""
+    recipe = papers.load("fedcp/table1")
+    found = plans(recipe, Asked(overrides=("lambda=2", "data=digits", "model=mlp")))
+    weights = {plan.column.id: plan.settings.method.options["align"] for plan in found if plan.settings}
+    assert {key: value for key, value in weights.items() if "gfm" in key} == dict.fromkeys(
+        ("fedcp-no-gfm", "fedcp-no-cpn-gfm", "fedcp-no-cpn-gfm-gh"), 0
+    )
+    assert all(value == 2 for key, value in weights.items() if "gfm" not in key)
+    assert len({plan.key for plan in found}) == 9
 
 
 def test_a_figure_over_rounds_keeps_twenty_states() -> None:

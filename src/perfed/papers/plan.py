@@ -70,9 +70,10 @@ def plans(recipe: Recipe, asked: Asked) -> list[Plan]:
     chosen = {(row.id, column.id) for row in rows for column in columns}
     cells = [cell for cell in recipe.cells() if (cell.row.id, cell.column.id) in chosen]
     letters = [key for key in (text.partition("=")[0] for text in asked.overrides) if key in recipe.paper.symbols]
-    if letters and not any(_is_the_papers(recipe, cell.settings) for cell in cells):
-        raise InputError(f"'{letters[0]}' is a letter of the paper's own method, and none of its rows is chosen; "
-                         "name a method's field as method.FIELD=VALUE")
+    for letter in letters:
+        if not any(_takes(recipe, cell, letter) for cell in cells):
+            raise InputError(f"'{letter}' is a letter of the paper's own method; what is chosen has it nowhere, or varies it; "
+                             f"{recipe.paper.symbols[letter]}=VALUE sets it regardless")
     return list(_plans(recipe, asked, cells))
 
 
@@ -87,14 +88,15 @@ def _plans(recipe: Recipe, asked: Asked, cells: Sequence[Cell]) -> Iterator[Plan
         if lacking:
             yield Plan(cell.row, cell.column, None, reading, cell.published, missing=lacking)
             continue
-        made = settings_of(recipe, here, asked)
+        laid = list(_laid_over(recipe, cell, asked))
+        made = settings_of(recipe, here, asked, laid)
         gone, place = _client(reading, cell.settings, made)
-        reduced = _reduced(recipe, cell.settings, made, said, [key for key, _ in _laid_over(recipe, here, asked)])
+        reduced = _reduced(recipe, cell.settings, made, said, [key for key, _ in laid])
         yield Plan(cell.row, cell.column, None if gone else made, reading, cell.published, reduced, gone, place)
 
 
-def settings_of(recipe: Recipe, here: Flat, asked: Asked) -> Settings:
-    """Return the settings of one experiment, made smaller as asked."""
+def settings_of(recipe: Recipe, here: Flat, asked: Asked, laid: Sequence[tuple[str, str]]) -> Settings:
+    """Return the settings of one experiment, made smaller as asked, with ``laid`` laid over."""
     smaller = dict(here)
     if asked.rounds is not None:
         share = asked.rounds / here["rounds"]
@@ -112,23 +114,25 @@ def settings_of(recipe: Recipe, here: Flat, asked: Asked) -> Settings:
     if set(recipe.analysis) & set(OVER_ROUNDS):
         smaller["snapshots"] = max(1, smaller["rounds"] // KEPT)
     raw = nested(smaller)
-    for key, value in _laid_over(recipe, here, asked):
+    for key, value in laid:
         setting.apply(raw, key + value)
         if key == "data" and "data.fraction" in smaller:  # other data drops the options of the paper's, but not what was asked
             setting.apply(raw, f"data.fraction={smaller['data.fraction']}")
     return setting.build(raw)
 
 
-def _laid_over(recipe: Recipe, here: Flat, asked: Asked) -> Iterator[tuple[str, str]]:
-    """Yield the settings that the overrides name and what stands behind; a paper's own letter is its own method's alone."""
+def _laid_over(recipe: Recipe, cell: Cell, asked: Asked) -> Iterator[tuple[str, str]]:
+    """Yield the settings that the overrides name and what stands behind, where a paper's own letter stands for one."""
     for text in asked.overrides:
         key = text.partition("=")[0]
-        if key not in recipe.paper.symbols or _is_the_papers(recipe, here):
+        if key not in recipe.paper.symbols or _takes(recipe, cell, key):
             yield recipe.paper.symbols.get(key, key), text[len(key) :]
 
 
-def _is_the_papers(recipe: Recipe, here: Flat) -> bool:
-    return bool(here["method"] == recipe.name.partition("/")[0])
+def _takes(recipe: Recipe, cell: Cell, letter: str) -> bool:
+    """Whether a letter means something in a cell: the paper's own method, unless the letter is what the cell varies."""
+    own = cell.settings["method"] == recipe.name.partition("/")[0]
+    return own and recipe.paper.symbols[letter] not in recipe.varied(cell.row, cell.column)
 
 
 def _given(asked: Asked) -> Flat:

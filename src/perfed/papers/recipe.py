@@ -177,6 +177,12 @@ class Recipe(Data):
         whole = lay(lay(settings, method), own)
         return {key: value for key, value in whole.items() if value is not None}
 
+    def varied(self, row: Entry, column: Entry) -> set[str]:
+        """Return the settings in which a cell is meant to differ from others: what its row, column or variant sets."""
+        choice = self.paper.methods[self._one("method", row, column)]
+        variant = choice.set if choice.like is not None else {}
+        return {key for own in (row.set, column.set, variant) for key in self.paper.settings(own)}
+
     def _one(self, what: Literal["method", "problem"], row: Entry, column: Entry) -> str:
         named: list[str] = [name for source in (self, row, column) if (name := getattr(source, what)) is not None]
         if len(named) != 1:
