@@ -90,7 +90,8 @@ def _asked(runs: Sequence[Run]) -> Section:
         for run, name in zip(runs, labels(runs), strict=True):
             own = flat(run.settings)
             chosen = [f"{key}={_shown(own[key])}" for key in columns if key in own]
-            rows.append([name, "  ".join(chosen) or MISSING])
+            if chosen:
+                rows.append([name, "  ".join(chosen)])
         parts.append(("grid", rows))
     rest = [[key, _shown(value)] for key, value in shared.items() if key.split(".")[0] not in MAIN]
     if rest:
