@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from perfed import papers
 from perfed.cli.commands import app
 from perfed.errors import InputError
-from perfed.papers import show
+from perfed.papers import page, show
 from perfed.papers.plan import Asked, plans
 from perfed.papers.recipe import Reading
 from perfed.papers.run import Work, run
@@ -160,6 +160,15 @@ def test_the_command_runs_shows_and_writes(tmp_path: Path) -> None:
     assert printed in page and "98.81" in page and "http" not in page.replace("http://www.w3.org", "")
     shown = CliRunner().invoke(app, ["paper", "fedcp/table2", "--show", "--out", str(tmp_path)], catch_exceptions=False)
     assert printed in shown.stdout
+
+
+def test_a_picture_that_cells_share_is_shown_once(tmp_path: Path) -> None:
+    (tmp_path / "figures").mkdir()
+    for name, data in (("distribution--a--fedper", b"1"), ("distribution--a--gpfl", b"1"), ("tsne--a--gpfl", b"2")):
+        (tmp_path / "figures" / f"{name}.png").write_bytes(data)
+    shown = page._analyses(papers.load("gpfl/figure2"), tmp_path).parts
+    assert [str(html).count("<img") for _, html in shown] == [1, 1]
+    assert "a, FedPer; a, GPFL: samples per client and class" in str(shown[0][1])
 
 
 def test_an_unknown_table_suggests_the_nearest(tmp_path: Path) -> None:

@@ -139,19 +139,22 @@ def _partition(run: Run) -> str:
 
 
 def _analyses(recipe: Recipe, folder: Path) -> Section:
-    """Show the pictures that the recipe's analyses left in the folder."""
+    """Show the pictures that the recipe's analyses left in the folder; one that several cells share, as their split, once."""
     from base64 import b64encode
 
     from markupsafe import Markup
 
     from perfed.analysis.catalogue import CATALOGUE
 
-    parts: list[tuple[str, Any]] = []
+    labels = {entry.id: entry.label for entry in (*recipe.rows, *recipe.columns)}
+    cells: dict[tuple[str, bytes], list[str]] = {}
     for picture in sorted((folder / "figures").glob("*.png")):
-        data = b64encode(picture.read_bytes()).decode()
-        what, row, column = picture.stem.split("--")
-        labels = {entry.id: entry.label for entry in (*recipe.rows, *recipe.columns)}
-        name = f"{labels.get(row, row)}, {labels.get(column, column)}: {CATALOGUE[what].shows}"
+        what, *cell = picture.stem.split("--")
+        cells.setdefault((what, picture.read_bytes()), []).append(", ".join(labels.get(name, name) for name in cell))
+    parts: list[tuple[str, Any]] = []
+    for (what, picture_bytes), names in cells.items():
+        name = f"{'; '.join(names)}: {CATALOGUE[what].shows}"
+        data = b64encode(picture_bytes).decode()
         image = Markup('<img alt="{}" src="data:image/png;base64,{}" style="width:72%">').format(name, data)
         parts.append(("html", Markup("<figure>{}<figcaption>{}</figcaption></figure>").format(image, name)))
     return Section("analyses", "Analyses", parts)
