@@ -168,6 +168,7 @@ def test_defaults_follow_the_kind_and_augmentation_is_the_papers():
         (lambda: Inputs(rotate=float("nan")), "rotate must be from 0 to 180 degrees"),
         (lambda: Inputs(std=(0.0,)), "std must be positive"),
         (lambda: Inputs(std=None), "mean and std go together"),
+        (lambda: Inputs(mean="half"), "mean is one number, or a list of one per channel, not 'half'"),
         (lambda: Inputs(crop=-1), "crop and size are numbers of pixels"),
         (lambda: inputs_for(stored("signal"), mean=(0, 1), std=(1, 1)), "mean has 2 values for samples with 3 channels"),
         (lambda: Inputs(kind="tokens", mean=0.5, std=0.5), "mean and std are for numbers"),

@@ -161,6 +161,10 @@ def test_a_run_that_ends_out_of_reach_says_since_when():
     assert runaway(with_losses((2, 2), (1, 1), (1, None))) == 2
 
 
+def test_a_curve_has_no_loss_where_a_client_has_none():
+    assert curves({0: with_losses((2, 2), (1, 3), (1, None))})["loss"]["mean"] == [2.0, 2.5, None]
+
+
 def test_clients_without_samples_or_score_do_not_run_away():
     lines = [{"round": 1, "test": {"correct": [5, 0, None], "count": [10, 0, 4], "loss": [1.0, None, None]}}]
     assert runaway(lines) is None

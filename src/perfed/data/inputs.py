@@ -49,7 +49,10 @@ class Inputs:
             if values == "usual":
                 values = 0.5 if self.kind == "image" else None
             values = [values] if isinstance(values, int | float) else values
-            object.__setattr__(self, name, None if values is None else tuple(map(float, values)))
+            try:
+                object.__setattr__(self, name, None if values is None else tuple(map(float, values)))
+            except (TypeError, ValueError) as error:
+                raise InputError(f"{name} is one number, or a list of one per channel, not {values!r}") from error
         if (self.mean is None) != (self.std is None):
             raise InputError("mean and std go together: give both, or neither to leave values as they are")
         if self.scale and not all(math.isfinite(value) and value > 0 for value in self.scale[1]):
@@ -103,8 +106,8 @@ class Inputs:
 
     def refuse_other_channels(self, channels: int) -> None:
         """Refuse a mean or deviation for another number of channels."""
-        for name, values in zip(("mean", "std"), self.scale or (), strict=False):
-            if len(values) not in (1, channels):
+        for name, values in (("mean", self.mean), ("std", self.std)):
+            if isinstance(values, tuple) and len(values) not in (1, channels):
                 raise InputError(f"{name} has {len(values)} values for samples with {channels} channels")
 
     def augmented(self, x: Tensor, key: Tensor) -> Tensor:

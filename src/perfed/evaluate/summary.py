@@ -97,11 +97,11 @@ def runaway(lines: Sequence[Line], *, series: str = "test") -> int | None:
     There a client's loss is no finite number, or the mean is over ten times what it was before any training.
     """
     scored = _scored(lines, series)
-    least = _whole_loss(scored[0][series]) if scored and scored[0]["round"] == 0 else math.inf
+    before = _whole_loss(scored[0][series]) if scored and scored[0]["round"] == 0 else math.inf
     since = None
     for line in reversed(scored):
         loss = _whole_loss(line[series])
-        if math.isfinite(loss) and loss <= RUNAWAY * least:
+        if math.isfinite(loss) and loss <= RUNAWAY * before:
             break
         since = line["round"]
     return since
@@ -197,11 +197,7 @@ def _figures(accuracy: Array, counts: Array) -> dict[str, float | None]:
 
 
 def _with_loss(scores: Scores) -> dict[str, float | None]:
-    known = [
-        (loss, count) for loss, count in zip(scores["loss"], scores["count"], strict=True) if loss is not None and count
-    ]
-    total = sum(count for _, count in known)
-    loss = sum(loss * count for loss, count in known) / total if total else math.nan
+    loss = _whole_loss(scores)
     return {**(figures(scores) or {}), "loss": loss if math.isfinite(loss) else None}
 
 

@@ -116,8 +116,8 @@ def settings_of(recipe: Recipe, here: Flat, asked: Asked, laid: Sequence[tuple[s
     raw = nested(smaller)
     for key, value in laid:
         setting.apply(raw, key + value)
-        if key == "data" and "data.fraction" in smaller:  # other data drops the options of the paper's, but not what was asked
-            setting.apply(raw, f"data.fraction={smaller['data.fraction']}")
+        if key == "data" and asked.fraction is not None:  # other data drops the options of the paper's, but not what was asked
+            setting.apply(raw, f"data.fraction={asked.fraction}")
     return setting.build(raw)
 
 
