@@ -1,6 +1,7 @@
 """Several methods on the same splits, seeds and budgets, cell by cell, as many at once as there are cores."""
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from .settings import Choice, Settings
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared: one set of settings and the methods that take their turn in it."""
+    """What is compared: one set of settings and the methods, or variants of methods, that take their turn in it."""
 
     base: Settings
     methods: tuple[Choice, ...]
@@ -32,12 +33,21 @@ class Comparison:
         """Rounds to run in all, the start of each seed counted as one."""
         return len(self.methods) * len(self.base.seeds) * (self.base.rounds + 1)
 
-    def settings(self, method: Choice, out: Path) -> Settings:
-        return self.base.model_copy(update={"method": method, "out": out, "name": method.name})
+    def settings(self, out: Path) -> list[Settings]:
+        """Return the settings of every run, named after its method; a method's second variant is ``fedcp-2``."""
+        found, seen = [], Counter[str]()
+        for method in self.methods:
+            seen[method.name] += 1
+            name = method.name if seen[method.name] == 1 else f"{method.name}-{seen[method.name]}"
+            found.append(self.base.model_copy(update={"method": method, "out": out, "name": name}))
+        return found
 
 
 def load(path: Path | str | None, overrides: Sequence[str] = ()) -> Comparison:
-    """Return a comparison from a YAML file and overrides: ``methods=a,b`` and, for one of them, ``a.field=value``."""
+    """Return a comparison from a YAML file and overrides.
+
+    ``methods=a,b`` are the methods, ``methods=a,a:field=value`` ``a`` and its variant, ``a.field=value`` holds for both.
+    """
     raw = setting.read_yaml(Path(path)) if path is not None else {}
     listed: Any = raw.pop("methods", None)
     own: dict[str, dict[str, Any]] = {}
@@ -47,36 +57,44 @@ def load(path: Path | str | None, overrides: Sequence[str] = ()) -> Comparison:
         if key == "methods":
             listed = value
         elif head in CATALOGUE and name:
-            plain: dict[str, Any] = {}
-            setting.apply(plain, f"method.{name}={value}")
-            own.setdefault(head, {})[name] = plain["method"][name]
+            own.setdefault(head, {}).update(_field(f"{name}={value}"))
         else:
             setting.apply(raw, text)
     if not listed:
         raise InputError("name the methods to compare, such as methods=fedavg,fedper,fedcp")
-    names = [part for part in listed.split(",") if part] if isinstance(listed, str) else listed
+    names = [_variant(part) for part in listed.split(",") if part] if isinstance(listed, str) else listed
     chosen = [Choice.model_validate(entry) for entry in names]
     chosen = [c.model_copy(update={"options": c.options | own.get(c.name, {})}) for c in chosen]
     for choice in chosen:
         find(choice.name)
-    if len({c.name for c in chosen}) < len(chosen):
-        raise InputError("a method is named twice; compare variants of one method in runs of their own")
+    for number, choice in enumerate(chosen):
+        if choice in chosen[:number]:
+            raise InputError(f"'{choice.name}' is listed twice with the same settings; variants of a method differ in a field")
     if "local" not in {c.name for c in chosen}:  # label skew makes it strong: no table without it
         chosen.append(Choice(name="local"))
     return Comparison(setting.build(raw), tuple(chosen))
+
+
+def _variant(text: str) -> dict[str, Any]:
+    """Read ``fedcp`` or ``fedcp:align=0:policy=gumbel_train``."""
+    name, *fields = text.split(":")
+    return {key: value for field in fields for key, value in _field(field).items()} | {"name": name}
+
+
+def _field(text: str) -> dict[str, Any]:
+    plain: dict[str, Any] = {"method": {}}
+    setting.apply(plain, f"method.{text}")
+    return dict(plain["method"])
 
 
 def run(asked: Comparison, on_round: OnRound | None = None, command: str = "") -> dict[str, Any]:
     """Run every method over every seed; return the table and where it lies."""
     samples = samples_of(asked.base)
     splits = {seed: split_of(asked.base, samples, seed) for seed in asked.base.seeds}
-    for method in asked.methods:  # refuse before anything is written
-        experiment.ready(asked.settings(method, asked.base.out), samples, splits[asked.base.seeds[0]])
+    for s in asked.settings(asked.base.out):  # refuse before anything is written
+        experiment.ready(s, samples, splits[asked.base.seeds[0]])
     folder = _folder(asked.base)
-    runs = [
-        Run(experiment.create(s, samples, splits, command), s)
-        for s in (asked.settings(method, folder) for method in asked.methods)
-    ]
+    runs = [Run(experiment.create(s, samples, splits, command), s) for s in asked.settings(folder)]
     put_json(folder / "compare.json", {"runs": [r.path.name for r in runs], "command": command})
     return _finish(folder, runs, samples, splits, on_round)
 
@@ -121,7 +139,7 @@ def _finish(
         "run": str(folder),
         "seconds": round(perf_counter() - began, 3),
         "table": tables.records(made),
-        "runs": {r.settings.method.name: r.summary() for r in runs},
+        "runs": {r.path.name: r.summary() for r in runs},
     }
     put_json(folder / "summary.json", found)
     page = write([folder], folder / "report.html")

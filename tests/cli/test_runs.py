@@ -130,6 +130,24 @@ def test_a_comparison_always_shows_majority_and_local(tmp_path: Path) -> None:
     assert "http://" not in page.replace("http://www.w3.org", "") and "https://" not in page
 
 
+def test_a_method_is_compared_with_its_variants(tmp_path: Path) -> None:
+    """The report names what a variant sets; a field given for the method holds for its variants too."""
+    listed = "methods=fedcp,fedcp:align=0,fedcp:align=1:policy=gumbel_train"
+    found = result("compare", listed, "fedcp.layers=2", *SMALL, f"out={tmp_path}")
+    assert list(found["runs"]) == ["fedcp", "fedcp-2", "fedcp-3", "local"]
+    said = [Path(found["run"], name, "settings.yaml").read_text() for name in list(found["runs"])[:3]]
+    assert [["layers: 2" in text, "align: 0" in text, "align: 1" in text, "gumbel" in text] for text in said] == [
+        [True, False, False, False],
+        [True, True, False, False],
+        [True, False, True, True],
+    ]
+    alone = result("run", "method=fedcp", "method.layers=2", "method.align=0", *SMALL, f"out={tmp_path}/alone")
+    digests = {name: run["digest"] for name, run in found["runs"].items()}
+    assert digests["fedcp-2"] == alone["digest"] and len(set(digests.values())) == 4
+    assert [row["name"] for row in found["table"]][2:] == ["FedCP", "FedCP (align=0)", "FedCP (align=1, policy=gumbel_train)"]
+    assert {name: run["digest"] for name, run in result("resume", found["run"])["runs"].items()} == digests
+
+
 def test_methods_are_listed_with_what_crosses() -> None:
     rows = {row["name"]: row for row in result("methods")}
     assert {"name", "paper", "fields", "up", "down", "private"} <= set(rows["fedrep"])
@@ -143,6 +161,8 @@ BAD = {
     "model": (["run", "model=mpl"], "did you mean 'mlp'"),
     "partition": (["run", "partition=dirichle"], "did you mean 'dirichlet'"),
     "method option": (["run", "method=fedcp", "method.aling=1"], "did you mean 'method.align'"),
+    "variant": (["compare", "methods=fedavg,fedcp,fedcp"], "'fedcp' is listed twice with the same settings"),
+    "variant option": (["compare", "methods=fedavg:aling"], "'method.aling' is not a setting"),
     "type": (["run", "budget.lr=fast"], "budget.lr must be a valid number"),
     "alpha": (["run", "partition.alpha=0"], "alpha must be positive"),
     "clients": (["run", "clients=2000"], "cannot share 1797 samples"),

@@ -64,6 +64,7 @@ def test_runs_of_one_method_are_told_apart_by_their_settings(make_run):
     ]
     assert labels(runs) == ["FedCP (align=5)", "FedCP (align=0)", "FedAvg"]
     assert differing(runs) == ["method", "method.align"]
+    assert labels([read(make_run("d", "fedcp")), *runs[:2]]) == ["FedCP", "FedCP (align=5)", "FedCP (align=0)"]
 
 
 def test_runs_that_differ_in_nothing_are_told_apart_by_their_folders(make_run):

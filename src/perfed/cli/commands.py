@@ -1,6 +1,6 @@
 """run, compare, resume, report, methods and doctor."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,7 +68,10 @@ def resume(run: Annotated[Path, typer.Argument(help="A run's or a comparison's f
 
 @app.command()
 def compare(settings: Words = None, json: Json = False) -> None:
-    """Compare methods on the same splits, seeds and budgets: methods=fedavg,fedper,fedcp and settings as for run."""
+    """Compare methods on the same splits, seeds and budgets: methods=fedavg,fedper,fedcp and settings as for run.
+
+    fedcp.align=1 sets a field of one method; methods=fedcp,fedcp:align=0 compares a method with its variant.
+    """
     from .. import comparison
 
     file, overrides = words(settings)
@@ -153,7 +156,7 @@ def _show(summary: dict[str, Any], json: bool) -> None:
 
     def show() -> None:
         table(*tables.short(tables.comparison(gather([summary["run"]]))))
-        _warn([summary])
+        _warn({summary["method"]: summary})
         note(f"{summary['seconds']:.1f} s, {summary['transport']}; run: {summary['run']}", out=True)
 
     emit(summary, json, show)
@@ -162,19 +165,20 @@ def _show(summary: dict[str, Any], json: bool) -> None:
 def _show_comparison(found: dict[str, Any], json: bool) -> None:
     def show() -> None:
         table(found["columns"], found["rows"])
-        _warn(found["runs"].values())
+        _warn(found["runs"])
         note(f"{found['seconds']:.1f} s\nfolder: {found['run']}\npage: {found['report']}", out=True)
 
     emit({k: v for k, v in found.items() if k not in ("columns", "rows")}, json, show)
 
 
-def _warn(summaries: Iterable[dict[str, Any]]) -> None:
+def _warn(summaries: Mapping[str, dict[str, Any]]) -> None:
     from ..report.names import title
     from ..report.tables import ran_away
 
-    for summary in summaries:
+    for name, summary in summaries.items():
         if summary.get("runaway"):
-            note(ran_away(title(summary["method"]), summary["runaway"]), out=True)
+            method = summary["method"]
+            note(ran_away(title(method) + (f" [{name}]" if name != method else ""), summary["runaway"]), out=True)
 
 
 def _command(verb: str, settings: list[str] | None) -> str:

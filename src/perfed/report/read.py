@@ -103,15 +103,15 @@ def options(runs: Sequence[Run]) -> dict[str, str]:
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
-    """Return one distinct name per run: its method, and where that repeats, the settings in which the runs differ."""
+    """Return one distinct name per run: its method, and where that repeats, what it sets unlike the others."""
     names = []
     for run in runs:
         twins = [other for other in runs if other.method == run.method]
         name = title(run.method)
         if len(twins) > 1:
-            apart = differing(twins)
-            values = flat(run.settings)
-            name += f" ({', '.join(f'{_short(key)}={values.get(key)}' for key in apart) or run.path.name})"
+            apart, values = differing(twins), flat(run.settings)
+            said = [f"{_short(key)}={values[key]}" for key in apart if key in values]  # what it leaves to the defaults is not
+            name += f" ({', '.join(said)})" if said else "" if apart else f" ({run.path.name})"
         names.append(name)
     repeated = {name for name, times in Counter(names).items() if times > 1}
     return [f"{name} [{run.path.name}]" if name in repeated else name for name, run in zip(names, runs, strict=True)]
