@@ -25,18 +25,23 @@ def method_of(settings: Settings) -> Method[Any, Any, Any, Any]:
     """Return the method that the settings name, its fields checked; a schedule's length is the experiment's."""
     kind = methods.find(settings.method.name)
     options = dict(settings.method.options)
-    names = {f.name for f in fields(kind)}
     for taken in ("budget", "norm"):
         if taken in options:
             raise InputError(
                 f"method.{taken} is set as {taken}{'.…' if taken == 'budget' else ''}: it is the same for all methods"
             )
-    if "rounds" in names:
-        options.setdefault("rounds", settings.rounds)
+    if stretched(settings):
+        options["rounds"] = settings.rounds
     if settings.norm is not None:
         options["norm"] = settings.norm
     made: Method[Any, Any, Any, Any] = setting.record(kind, options, "method.")
     return replace(made, budget=settings.budget)
+
+
+def stretched(settings: Settings) -> bool:
+    """Return whether the method takes the length of its schedule from the experiment."""
+    kind = methods.find(settings.method.name)
+    return "rounds" in {f.name for f in fields(kind)} and "rounds" not in settings.method.options
 
 
 def samples_of(settings: Settings) -> Samples:

@@ -103,11 +103,21 @@ def is_comparison(path: Path) -> bool:
     return (path / "compare.json").is_file()
 
 
-def resume(path: Path, on_round: OnRound | None = None) -> dict[str, Any]:
-    """Finish the cells of an interrupted comparison."""
-    runs = [experiment.opened(path / name) for name in get_json(path / "compare.json")["runs"]]
+def resume(path: Path, on_round: OnRound | None = None, rounds: int | None = None) -> dict[str, Any]:
+    """Finish the cells of an interrupted comparison, or go on with all of them to more rounds."""
+    runs = opened(path)
     samples = samples_of(runs[0].settings)
-    return _finish(path, runs, samples, experiment.splits_of(runs[0], samples), on_round)
+    splits = experiment.splits_of(runs[0], samples)
+    if rounds is not None:
+        for found in runs:  # refuse before anything is written
+            experiment.extensible(found, rounds)
+        runs = [experiment.extended(found, rounds) for found in runs]
+    return _finish(path, runs, samples, splits, on_round)
+
+
+def opened(path: Path) -> list[Run]:
+    """Return the runs of a comparison."""
+    return [experiment.opened(path / name) for name in get_json(path / "compare.json")["runs"]]
 
 
 def _folder(base: Settings) -> Path:

@@ -13,7 +13,7 @@ from typing import Any
 
 from . import record
 from . import settings as setting
-from .build import federation_of, method_of, samples_of, split_of, task_of
+from .build import federation_of, method_of, samples_of, split_of, stretched, task_of
 from .data import Samples
 from .errors import RunError
 from .evaluate.summary import majority, runaway, summarise
@@ -54,11 +54,46 @@ def run(settings: Settings, on_round: OnRound | None = None, command: str = "") 
     return _train(Run(folder, settings), samples, splits, on_round)
 
 
-def resume(path: Path | str, on_round: OnRound | None = None) -> Run:
-    """Finish a run where its last checkpoint left it; a finished run is left as it is."""
+def resume(path: Path | str, on_round: OnRound | None = None, rounds: int | None = None) -> Run:
+    """Finish a run where its last checkpoint left it, or go on to more rounds; a finished run is left as it is."""
     found = opened(path)
     samples = samples_of(found.settings)
-    return _train(found, samples, splits_of(found, samples), on_round)
+    splits = splits_of(found, samples)
+    return _train(found if rounds is None else extended(found, rounds), samples, splits, on_round)
+
+
+def extended(found: Run, rounds: int) -> Run:
+    """Return a run with more rounds to go; it will end in the bits of a run that had this length from the start."""
+    extensible(found, rounds)
+    if rounds == found.settings.rounds:
+        return found
+    settings = found.settings.model_copy(update={"rounds": rounds})
+    manifest = get_json(found.path / "manifest.json")
+    earlier = [*manifest.get("earlier", ()), {"settings": found.settings.digest(), "rounds": found.settings.rounds}]
+    put_json(found.path / "manifest.json", manifest | {"settings": settings.digest(), "earlier": earlier})
+    put_yaml(found.path / "settings.yaml", settings.plain())
+    return Run(found.path, settings)
+
+
+def extensible(found: Run, rounds: int) -> None:
+    """Refuse to go on with a run that would not be what it had been with so many rounds from the start."""
+    settings, path = found.settings, found.path
+    if rounds < settings.rounds:
+        raise RunError(f"'{path}' has {settings.rounds} rounds; it can go on to more, not to {rounds}")
+    if rounds > settings.rounds and stretched(settings):
+        raise RunError(
+            f"'{path}' cannot go on: the schedule of {settings.method.name} is laid out for its {settings.rounds} rounds; "
+            f"start a new run with rounds={rounds}"
+        )
+    if get_json(path / "manifest.json")["command"].startswith("perfed paper "):
+        raise RunError(f"'{path}' belongs to a paper's table; `perfed paper … --rounds {rounds}` makes a longer one")
+
+
+def left(found: Run, rounds: int | None = None) -> int:
+    """Return how many rounds a run has to go, the start of each seed counted as one."""
+    notes = [found.path / f"seed-{seed}" / "checkpoint.json" for seed in found.settings.seeds]
+    done = sum(get_json(note)["round"] + 1 for note in notes if note.exists())
+    return len(notes) * ((rounds or found.settings.rounds) + 1) - int(done)
 
 
 def splits_of(found: Run, samples: Samples) -> dict[int, Split]:
@@ -82,7 +117,8 @@ def opened(path: Path | str) -> Run:
         raise RunError(f"'{folder}' is no run: it has no settings.yaml and manifest.json")
     settings = setting.build(setting.read_yaml(folder / "settings.yaml"))
     manifest = get_json(folder / "manifest.json")
-    if settings.digest() != manifest.get("settings"):
+    earlier = {known["settings"] for known in manifest.get("earlier", ())}  # as it stood before the run was extended
+    if settings.digest() not in {manifest.get("settings"), *earlier}:
         raise RunError(f"'{folder / 'settings.yaml'}' was changed after the run began; start a new run instead")
     return Run(folder, settings)
 
@@ -170,7 +206,7 @@ def _train(found: Run, samples: Samples, splits: dict[int, Split], on_round: OnR
 def train_seed(found: Run, seed: int, samples: Samples, split: Split, on_round: OnRound | None = None) -> None:
     """Run what is left of one seed; a finished seed costs nothing."""
     folder = found.path / f"seed-{seed}"
-    if (folder / "final.json").exists():
+    if (folder / "final.json").exists() and get_json(folder / "final.json")["rounds"] >= found.settings.rounds:
         return
     with alone(folder):
         job = Job(found.settings, seed, folder, samples, split)

@@ -96,6 +96,32 @@ def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(tmp_path: Pa
     assert result("resume", str(out / "it"))["digest"] == straight
 
 
+def test_a_run_given_more_rounds_ends_in_the_bits_of_a_longer_run(tmp_path: Path) -> None:
+    job = ["method=fedcac", *SMALL, "seeds=0,1", "sampling.ratio=0.5", "transport=serial"]
+    short = result("run", *job, "rounds=4", f"out={tmp_path}", "name=it")
+    straight = result("run", *job, "rounds=9", f"out={tmp_path}", "name=straight")
+    longer = result("resume", short["run"], "--rounds", "9")
+    assert longer["digests"] == straight["digests"] != short["digests"]
+    assert longer["rounds"] == 9 and longer["accuracy"] == straight["accuracy"]
+    assert result("resume", short["run"], "--rounds", "9")["digests"] == straight["digests"]
+    assert [one["rounds"] for one in json.loads((tmp_path / "it" / "manifest.json").read_text())["earlier"]] == [4]
+    before = (tmp_path / "it" / "settings.yaml").read_bytes()
+    assert "it can go on to more, not to 8" in perfed("resume", short["run"], "--rounds", "8", code=2).stderr
+    assert (tmp_path / "it" / "settings.yaml").read_bytes() == before
+
+
+def test_a_comparison_goes_on_to_more_rounds_unless_a_schedule_is_laid_out_for_its_length(tmp_path: Path) -> None:
+    job = ["methods=fedavg,fedrep", *SMALL, "transport=serial", f"out={tmp_path}"]
+    found = result("compare", *job, "name=it")
+    straight = result("compare", *job, "rounds=5", "name=straight")
+    longer = result("resume", found["run"], "--rounds", "5")
+    assert {n: r["digest"] for n, r in longer["runs"].items()} == {n: r["digest"] for n, r in straight["runs"].items()}
+    planned = result("compare", "methods=fedavg,fedphp", *SMALL, f"out={tmp_path}", "name=planned")
+    said = perfed("resume", planned["run"], "--rounds", "5", code=2).stderr
+    assert "the schedule of fedphp is laid out for its 3 rounds" in said
+    assert "rounds: 3" in (tmp_path / "planned" / "fedavg" / "settings.yaml").read_text()
+
+
 def test_seeds_take_over_the_transport_that_the_first_one_measured(tmp_path: Path) -> None:
     found = result("run", "method=fedavg", *SMALL, "seeds=0,1", f"out={tmp_path}")
     first, second = (json.loads((Path(found["run"]) / f"seed-{n}" / "transport.json").read_text()) for n in (0, 1))
@@ -132,8 +158,8 @@ def test_a_comparison_always_shows_majority_and_local(tmp_path: Path) -> None:
 
 def test_a_method_is_compared_with_its_variants(tmp_path: Path) -> None:
     """The report names what a variant sets; a field given for the method holds for its variants too."""
-    listed = "methods=fedcp,fedcp:align=0,fedcp:align=1:policy=gumbel_train"
-    found = result("compare", listed, "fedcp.layers=2", *SMALL, f"out={tmp_path}")
+    listed, job = "methods=fedcp,fedcp:align=0,fedcp:align=1:policy=gumbel_train", [*SMALL, "transport=serial"]
+    found = result("compare", listed, "fedcp.layers=2", *job, f"out={tmp_path}")
     assert list(found["runs"]) == ["fedcp", "fedcp-2", "fedcp-3", "local"]
     said = [Path(found["run"], name, "settings.yaml").read_text() for name in list(found["runs"])[:3]]
     assert [["layers: 2" in text, "align: 0" in text, "align: 1" in text, "gumbel" in text] for text in said] == [
@@ -141,7 +167,7 @@ def test_a_method_is_compared_with_its_variants(tmp_path: Path) -> None:
         [True, True, False, False],
         [True, False, True, True],
     ]
-    alone = result("run", "method=fedcp", "method.layers=2", "method.align=0", *SMALL, f"out={tmp_path}/alone")
+    alone = result("run", "method=fedcp", "method.layers=2", "method.align=0", *job, f"out={tmp_path}/alone")
     digests = {name: run["digest"] for name, run in found["runs"].items()}
     assert digests["fedcp-2"] == alone["digest"] and len(set(digests.values())) == 4
     assert [row["name"] for row in found["table"]][2:] == ["FedCP", "FedCP (align=0)", "FedCP (align=1, policy=gumbel_train)"]

@@ -50,19 +50,22 @@ def run(settings: Words = None, json: Json = False) -> None:
 
 
 @app.command()
-def resume(run: Annotated[Path, typer.Argument(help="A run's or a comparison's folder.")], json: Json = False) -> None:
-    """Finish an interrupted run or comparison, bit for bit as if it had never stopped."""
-    from .. import experiment
-    from ..comparison import is_comparison
-    from ..comparison import resume as resume_comparison
+def resume(
+    run: Annotated[Path, typer.Argument(help="A run's or a comparison's folder.")],
+    rounds: Annotated[int | None, typer.Option(help="Go on to so many rounds in all, more than were asked for.")] = None,
+    json: Json = False,
+) -> None:
+    """Finish an interrupted run or comparison, bit for bit as if it had never stopped, or give it more rounds."""
+    from .. import comparison, experiment
 
-    if is_comparison(run):
-        with progress(None, "compare") as on_round:
-            _show_comparison(resume_comparison(run, on_round), json)
+    if comparison.is_comparison(run):
+        left = sum(experiment.left(found, rounds) for found in comparison.opened(run))
+        with progress(left, "compare") as on_round:
+            _show_comparison(comparison.resume(run, on_round, rounds), json)
         return
-    asked = experiment.opened(run).settings
-    with progress(len(asked.seeds) * (asked.rounds + 1), asked.method.name) as on_round:
-        done = experiment.resume(run, on_round)
+    found = experiment.opened(run)
+    with progress(experiment.left(found, rounds), found.settings.method.name) as on_round:
+        done = experiment.resume(run, on_round, rounds)
     _show(done.summary(), json)
 
 
