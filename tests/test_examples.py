@@ -35,6 +35,6 @@ def test_the_example_runs(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda p: p.stem)
 def test_a_study_names_methods_with_valid_fields_and_three_seeds(path: Path, tmp_path: Path) -> None:
     asked = comparison.load(path)
-    made = [method_of(asked.settings(choice, tmp_path)) for choice in asked.methods]
+    made = [method_of(settings) for settings in asked.settings(tmp_path)]
     assert len({type(method) for method in made}) == len(asked.methods) >= 7
     assert list(asked.base.seeds) == [0, 1, 2]
