@@ -14,6 +14,7 @@ STUDIES = {  # heading in the results: what a row of a page calls it, and the nu
     "Label skew: CIFAR-10": ("CIFAR-10, 20 clients, Dirichlet 0.1", WEIGHTED),
     "Feature shift: four ways of writing digits": ("four digit domains", MEAN),
     "Real users: HAR": ("HAR, 30 subjects", WEIGHTED),
+    "Feature shift: PACS": ("PACS, 4 domains", MEAN),
 }
 
 
