@@ -158,7 +158,12 @@ def _finish(
 
 def _cells(runs: list[Run], samples: Samples, splits: dict[int, Split], on_round: OnRound | None) -> None:
     """Train every method and seed: one process per cell where cells are as many as cores, else one after another."""
-    every = [cells.Cell(found, seed, samples, splits[seed]) for seed in runs[0].settings.seeds for found in runs]
     base = runs[0].settings
+    every = [
+        cells.Cell(found, seed, samples, splits[seed])
+        for seed in base.seeds
+        for found in runs
+        if not experiment.finished(found, seed)
+    ]
     together = base.transport != "pooled" and base.device == "cpu"
     cells.train(iter(every), min(base.workers or os.cpu_count() or 1, len(every)) if together else 1, on_round)

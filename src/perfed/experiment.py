@@ -205,9 +205,9 @@ def _train(found: Run, samples: Samples, splits: dict[int, Split], on_round: OnR
 
 def train_seed(found: Run, seed: int, samples: Samples, split: Split, on_round: OnRound | None = None) -> None:
     """Run what is left of one seed; a finished seed costs nothing."""
-    folder = found.path / f"seed-{seed}"
-    if (folder / "final.json").exists() and get_json(folder / "final.json")["rounds"] >= found.settings.rounds:
+    if finished(found, seed):
         return
+    folder = found.path / f"seed-{seed}"
     with alone(folder):
         job = Job(found.settings, seed, folder, samples, split)
         job.restore()
@@ -223,6 +223,12 @@ def train_seed(found: Run, seed: int, samples: Samples, split: Split, on_round: 
             "seconds": round(perf_counter() - began, 3),
         }
         put_json(folder / "final.json", final)
+
+
+def finished(found: Run, seed: int) -> bool:
+    """Return whether a seed has all the rounds that its run asks for."""
+    final = found.path / f"seed-{seed}" / "final.json"
+    return final.exists() and get_json(final)["rounds"] >= found.settings.rounds
 
 
 def _transport(found: Run, job: Job) -> Transport:
