@@ -61,7 +61,7 @@ def train(
                 process.start()
                 there.close()
                 alive[here] = process, started
-            for pipe in wait(list(alive)):
+            for pipe in wait(list(alive)) if alive else ():  # waiting for nobody would be for ever
                 _listen(pipe, alive, on_round, refused, done)  # type: ignore[arg-type]
     finally:
         for process, _ in alive.values():

@@ -122,6 +122,11 @@ def test_a_comparison_goes_on_to_more_rounds_unless_a_schedule_is_laid_out_for_i
     assert "rounds: 3" in (tmp_path / "planned" / "fedavg" / "settings.yaml").read_text()
 
 
+def test_cells_that_end_together_when_none_is_left_end_the_comparison() -> None:
+    """The loop then has nobody to wait for; it waited for ever."""
+    subprocess.run([sys.executable, "-c", "from perfed import cells; cells.train(iter(()), 2)"], timeout=60, check=True)
+
+
 def test_seeds_take_over_the_transport_that_the_first_one_measured(tmp_path: Path) -> None:
     found = result("run", "method=fedavg", *SMALL, "seeds=0,1", f"out={tmp_path}")
     first, second = (json.loads((Path(found["run"]) / f"seed-{n}" / "transport.json").read_text()) for n in (0, 1))
