@@ -29,7 +29,7 @@ LAYERS = [
     ["federation", "task", "server"],
     ["local", "partition", "models", "data"],
     ["trees", "keys"],
-    ["errors"],
+    ["errors", "units"],
 ]
 LEVEL = {name: depth for depth, names in enumerate(LAYERS) for name in names}
 

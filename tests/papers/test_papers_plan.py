@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perfed import papers
+from perfed import experiment, papers
 from perfed import settings as setting
 from perfed.errors import DataError, InputError
 from perfed.papers import estimate
@@ -163,3 +163,14 @@ def test_an_estimate_counts_the_samples_that_are_here(monkeypatch: pytest.Monkey
     (tmp_path / "cifar10" / "cifar10_subset.npz").touch()
     monkeypatch.setenv("PERFED_DATA", str(tmp_path))
     assert estimate.samples(settings) == (11_250, 3_750)
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedcp", "fedcac", "dualfed", "gpfl", "fedpick", "fedamp", "apple"])
+def test_the_disk_foreseen_is_the_disk_filled(method: str, tmp_path: Path) -> None:
+    """Methods that keep nothing, parts, whole models, and models of all clients at the server; statistics stay at home."""
+    network = ["data=digits", "data.size=16", "model=cnn_bn", "norm=local_stats", "partition=iid", "clients=4"]
+    asked = setting.load(None, [f"method={method}", *network, "rounds=2", "snapshots=1", f"out={tmp_path}", "name=run"])
+    experiment.run(asked)
+    states = list((tmp_path / "run" / "seed-0").rglob("*-[0-9]*.safetensors"))
+    assert len(states) == 4  # the last one, and one of the start and of each round
+    assert estimate.room(asked) == pytest.approx(sum(path.stat().st_size for path in states), rel=0.01)  # names and shapes

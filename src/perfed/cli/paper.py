@@ -1,5 +1,6 @@
 """perfed paper: list the papers' tables and figures, run them, show them."""
 
+import shutil
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,7 @@ def paper(
     out: Annotated[Path, typer.Option(help="The folder of all papers' runs, tables and pages.")] = Path("runs/papers"),
     stand_in: Annotated[bool, typer.Option("--stand-in", help="Take data that is here where the paper's is not.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Run nothing; show what is there beside the published numbers.")] = False,
-    plan: Annotated[bool, typer.Option("--plan", help="Run nothing; say what would be run and how long it would take.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Run nothing; say what would be run, its time and its disk.")] = False,
     workers: Annotated[int | None, typer.Option(help="Cells at once; default: one per core.")] = None,
     json: Json = False,
 ) -> None:
@@ -98,29 +99,38 @@ def _show(work: Any, *, narrowed: bool, json: bool) -> None:
 
 
 def _plan(work: Any, json: bool) -> None:
-    from ..papers.estimate import seconds, spoken
+    from ..papers.estimate import room, seconds
+    from ..units import spoken, weighed
 
     rows = []
     for key, settings in work.unique.items():
         left = work.left(key, settings)
-        rows.append({"run": key, "seeds left": left, "rounds": settings.rounds, "seconds": seconds(settings) * len(left)})
+        time, disk = seconds(settings) * len(left), room(settings) * len(left)
+        rows.append({"run": key, "seeds left": left, "rounds": settings.rounds, "seconds": time, "bytes": disk})
     missing = list(dict.fromkeys(cell.missing for cell in work.plans if cell.missing))
-    total = sum(row["seconds"] for row in rows)
+    total, disk = sum(row["seconds"] for row in rows), sum(row["bytes"] for row in rows)
+    free = shutil.disk_usage(next(f for f in (work.out, *work.out.resolve().parents) if f.exists())).free
 
     def text() -> None:
         table(
-            ["run", "rounds", "seeds left", "time"],
-            [[r["run"], r["rounds"], ",".join(map(str, r["seeds left"])) or "–", spoken(r["seconds"])] for r in rows],
+            ["run", "rounds", "seeds left", "time", "disk"],
+            [
+                [r["run"], r["rounds"], ",".join(map(str, r["seeds left"])) or "–", spoken(r["seconds"]), weighed(r["bytes"])]
+                for r in rows
+            ],
         )
-        note(f"\n{len(rows)} different experiments, about {spoken(total)} on one core", out=True)
+        note(f"\n{len(rows)} different experiments, about {spoken(total)} on one core, {weighed(disk)} on disk", out=True)
+        if disk > free:
+            note(f"only {weighed(free)} are free below {work.out}; --out names another folder", out=True)
         for reason in missing:
             note(f"left out: {reason}", out=True)
 
-    emit({"runs": rows, "seconds": total, "missing": missing}, json, text)
+    emit({"runs": rows, "seconds": total, "bytes": disk, "missing": missing}, json, text)
 
 
 def _list(json: bool) -> None:
-    from ..papers.estimate import overview, spoken
+    from ..papers.estimate import overview
+    from ..units import spoken
 
     rows = overview()
 

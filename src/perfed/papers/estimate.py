@@ -1,22 +1,26 @@
-"""How long an experiment takes on this machine, from one timed step of its network."""
+"""How long an experiment takes on this machine, from one timed step of its network, and how much disk its states fill."""
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from time import perf_counter
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
-from perfed import models
+from perfed import models, trees
+from perfed.build import method_of
 from perfed.data.catalogue import CATALOGUE
 from perfed.data.inputs import channels_last
 from perfed.papers import listing, load
 from perfed.papers.paper import nested
 from perfed.papers.stand_in import here, sizes
 from perfed.settings import Settings, build
+from perfed.task import Task
+from perfed.trees import Tree
 
 STEP = 10  # samples of a timed step at most; more only cost time in proportion
 REPEATS = 2  # the fastest counts: whatever else the machine does only adds
@@ -40,16 +44,53 @@ def seconds(settings: Settings) -> float:
     entry = CATALOGUE.get(settings.data.name)
     if entry is None:
         return float("nan")
-    size = settings.data.options.get("size") or entry.size
-    shape = SHAPES.get(entry.name, (3, size or 64, size or 64))
-    if size and len(shape) == 3 and shape[1] == shape[2]:
-        shape = (shape[0], size, size)
     options = {key: value for key, value in settings.model.options.items() if key not in ("projector", "weights")}
     batch = min(STEP, settings.budget.batch_size)
-    train, test = per_sample(settings.model.name, tuple(sorted(options.items())), shape, entry.classes, batch)
+    train, test = per_sample(settings.model.name, tuple(sorted(options.items())), shape_of(settings), entry.classes, batch)
     fitted, tested = samples(settings)
     passes = PASSES.get(settings.method.name, 1.0) * settings.budget.epochs * settings.sampling.ratio
     return settings.rounds * (fitted * passes * train + tested * test * (2 if settings.after else 1) / settings.every)
+
+
+def room(settings: Settings) -> int:
+    """Return the bytes of the states that one seed leaves on disk: the last one, and those kept for analyses."""
+    entry = CATALOGUE[settings.data.name]
+    options = {key: value for key, value in settings.model.options.items() if key != "weights"}
+    bare = task_of(settings.model.name, tuple(sorted(options.items())), shape_of(settings), entry.classes)
+    task, method = replace(bare, parts={}), method_of(settings)
+    clients = clients_of(settings)
+    (two, mine), (three, _) = (method.init(task, count) for count in (2, 3))
+    server = _bytes(two) + (clients - 2) * (_bytes(three) - _bytes(two))  # some servers keep something of every client
+    own = task.params() | {name: leaf for part in task.parts.values() for name, leaf in part.start.items()}
+    private = _bytes(mine) + _bytes({name: own[name] for name in task.withheld(method.norm)})
+    last = server + clients * private
+    if not settings.snapshots:
+        return last
+    return last + server + settings.rounds // settings.snapshots * last  # at the start no client has any
+
+
+@cache
+def task_of(model: str, options: tuple[tuple[str, Any], ...], shape: tuple[int, ...], classes: int) -> Task:
+    """Return the task of a network, without its data."""
+    net = network(model, dict(options), shape, classes)
+    return Task.of(net, shape, max(2, classes), example=noise(model, 2, shape))
+
+
+def _bytes(tree: Tree) -> int:
+    return sum(leaf.numel() * leaf.element_size() for leaf in trees.leaves(tree))
+
+
+def shape_of(settings: Settings) -> tuple[int, ...]:
+    """Return the shape of an input, whether its data is here or not."""
+    entry = CATALOGUE[settings.data.name]
+    size = settings.data.options.get("size") or entry.size
+    shape = SHAPES.get(entry.name, (3, size or 64, size or 64))
+    return (shape[0], size, size) if size and len(shape) == 3 and shape[1] == shape[2] else shape
+
+
+def clients_of(settings: Settings) -> int:
+    """Return how many clients take part."""
+    return settings.clients or len(CATALOGUE[settings.data.name].groups) or 20
 
 
 def samples(settings: Settings) -> tuple[float, float]:
@@ -57,7 +98,7 @@ def samples(settings: Settings) -> tuple[float, float]:
     entry = CATALOGUE[settings.data.name]
     train, test = sizes(entry)
     part = settings.data.options.get("fraction", 1.0)
-    clients = settings.clients or len(entry.groups) or 20
+    clients = clients_of(settings)
     options = settings.partition.options
     if settings.partition.name.startswith("client_"):
         return clients * options.get("train_size", 500), clients * options.get("test_size", 100)
@@ -83,14 +124,23 @@ def per_sample(
     return train, test
 
 
+def network(model: str, options: dict[str, Any], shape: tuple[int, ...], classes: int) -> nn.Module:
+    """Return a network as an experiment has it, from random weights."""
+    vocabulary = WORDS if model == "fasttext" else None
+    return models.build(model, shape=shape, classes=max(2, classes), vocabulary=vocabulary, seed=0, **options)
+
+
+def noise(model: str, count: int, shape: tuple[int, ...]) -> Tensor:
+    """Return inputs of the right kind."""
+    return torch.ones(count, *shape, dtype=torch.int64) if model == "fasttext" else torch.rand(count, *shape)
+
+
 @cache
 def step(
     model: str, options: tuple[tuple[str, Any], ...], shape: tuple[int, ...], classes: int, batch: int
 ) -> tuple[float, float]:
     """Return the seconds that one sample takes in training and in testing, on one core."""
-    vocabulary = WORDS if model == "fasttext" else None
-    net = models.build(model, shape=shape, classes=max(2, classes), vocabulary=vocabulary, seed=0, **dict(options))
-    x = torch.ones(batch, *shape, dtype=torch.int64) if model == "fasttext" else torch.rand(batch, *shape)
+    net, x = network(model, dict(options), shape, classes), noise(model, batch, shape)
     if x.dim() == 4:
         x = channels_last(x.contiguous(memory_format=torch.channels_last))  # as inputs are laid out
     y = torch.zeros(batch, dtype=torch.int64)
@@ -144,11 +194,3 @@ def overview() -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-def spoken(duration: float) -> str:
-    """Return a duration as people say it."""
-    for size, unit in ((86400 * 365, "years"), (86400, "days"), (3600, "h"), (60, "min")):
-        if duration >= size:
-            return f"{duration / size:.1f} {unit}" if duration < 10 * size else f"{duration / size:,.0f} {unit}"
-    return f"{duration:.0f} s"

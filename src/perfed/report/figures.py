@@ -14,6 +14,7 @@ from perfed.report.gains import compared
 from perfed.report.names import title
 from perfed.report.read import Run, labels
 from perfed.report.style import LOOKS, Look, looks
+from perfed.units import unit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -117,9 +118,7 @@ def costs(runs: Sequence[Run], *, width: float = WIDTH) -> "Figure":
         for field in ("bytes_up", "bytes_down", "seconds", "seconds_train", "seconds_test")
     }
     most = max(mean["bytes_up"].max(), mean["bytes_down"].max())
-    size, unit = next(
-        ((2**power, unit) for power, unit in ((30, "GiB"), (20, "MiB")) if most >= 2**power), (2**10, "KiB")
-    )
+    size, name = unit(most)
     with styled():
         page, (left, right) = sheet(width, 0.95 + 0.34 * len(runs), ncols=2, sharey=True)
         for shift, field, hatch in ((-0.2, "bytes_up", ""), (0.2, "bytes_down", "////")):
@@ -143,7 +142,7 @@ def costs(runs: Sequence[Run], *, width: float = WIDTH) -> "Figure":
             right.annotate(f"{value:.3g}", (value, place), (3, 0), textcoords="offset points", va="center", size=7)
         left.set_yticks(places, names)
         left.set_ylim(len(runs) - 0.4, -0.6)
-        left.set_xlabel(f"whole run ({unit}): filled = up, hatched = down")
+        left.set_xlabel(f"whole run ({name}): filled = up, hatched = down")
         right.set_xlabel("whole run (seconds)")
         right.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
         for axis in (left, right):

@@ -12,6 +12,7 @@ from perfed.report.names import title
 from perfed.report.read import PLACES, Run, differing, flat, labels
 from perfed.report.significance import paired
 from perfed.report.tables import MISSING, Cell, Table
+from perfed.units import weighed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -205,7 +206,7 @@ def _fields(run: Run, way: str) -> str:
     names = dict.fromkeys(name for line in lines for name in line.get(way) or {})
     messages = sum(len(line["participants"]) for line in lines)
     sizes = {name: sum((line.get(way) or {}).get(name, 0) for line in lines) / messages for name in names}
-    return ", ".join(f"{name} {_size(value)}" for name, value in sizes.items() if value) or "nothing"
+    return ", ".join(f"{name} {weighed(value)}" for name, value in sizes.items() if value) or "nothing"
 
 
 def _repeat(runs: Sequence[Run]) -> Section:
@@ -243,13 +244,6 @@ def _shown(value: Any) -> str:
 
 def _unbroken(cell: Cell) -> str:
     return f"{cell.both} %".replace(" ", "\N{NO-BREAK SPACE}")
-
-
-def _size(value: float) -> str:
-    for size, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.0f} B"
 
 
 def _chance(value: float) -> str:

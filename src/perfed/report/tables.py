@@ -12,9 +12,9 @@ from perfed.errors import InputError, RunError
 from perfed.evaluate.summary import RUNAWAY, majority, over, runaway
 from perfed.report.names import title
 from perfed.report.read import Run, labels
+from perfed.units import unit
 
 MISSING = "–"
-UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 @dataclass(frozen=True)
@@ -213,8 +213,8 @@ def _columns(runs: Sequence[Run], best: str) -> tuple[Column, ...]:
         ]
     for way in ("up", "down"):
         largest = max(float(np.mean(run.total(f"bytes_{way}"))) for run in runs)
-        size, unit = next(((size, unit) for size, unit in UNITS if largest >= size), UNITS[-1])
-        columns.append(Column(f"cost.bytes_{way}", "whole run", f"{way} {unit}", 1 / size, 2))
+        size, name = unit(largest)
+        columns.append(Column(f"cost.bytes_{way}", "whole run", f"{way} {name}", 1 / size, 2))
     return (*columns, Column("cost.seconds", "whole run", "seconds", 1.0, 1))
 
 

@@ -1,0 +1,22 @@
+"""Bytes and seconds as people say them."""
+
+BYTES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+
+
+def unit(most: float) -> tuple[int, str]:
+    """Return size and name of the unit for numbers of bytes of which ``most`` is the largest."""
+    return next(((size, name) for size, name in BYTES if most >= size), BYTES[-1])
+
+
+def weighed(count: float) -> str:
+    """Return a number of bytes as people say it."""
+    size, name = unit(count)
+    return f"{count / size:.3g} {name}" if count >= size else f"{count:.0f} B"
+
+
+def spoken(duration: float) -> str:
+    """Return a duration in seconds as people say it."""
+    for size, name in ((86400 * 365, "years"), (86400, "days"), (3600, "h"), (60, "min")):
+        if duration >= size:
+            return f"{duration / size:.1f} {name}" if duration < 10 * size else f"{duration / size:,.0f} {name}"
+    return f"{duration:.0f} s"
