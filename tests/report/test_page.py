@@ -1,5 +1,6 @@
 """The page: everything on it, nothing from elsewhere, small enough to send."""
 
+import json
 import re
 from html.parser import HTMLParser
 
@@ -118,6 +119,18 @@ def test_extra_sections_stand_before_how_to_repeat_it(compared):
     assert Tags(text).headings[-4:] == ["Notes", "Cost", "Table", "How to repeat it"]
     assert "<p>by <em>hand</em></p>" in text
     assert "<h1>A &lt;title&gt;</h1>" in text
+
+
+def test_who_wants_the_same_bits_learns_which_transport_was_chosen(make_run, tmp_path):
+    for method, name in (("local", "serial"), ("fedcp", "stacked"), ("gpfl", "stacked")):
+        folder = make_run(f"both/{method}", method)
+        for file, more in (("settings.yaml", "transport: auto\n"), ("manifest.json", None)):
+            text = (folder / file).read_text()
+            note = json.dumps(json.loads(text) | {"transport": {"0": {"name": name}}}) if more is None else text + more
+            (folder / file).write_text(note)
+    text = render(gather([tmp_path / "both"]))
+    assert "transport=auto chose serial for Local; stacked for FedCP, GPFL." in text
+    assert "transport=auto chose" not in render(gather([tmp_path / "both" / "local"]))  # serial is the reference
 
 
 def test_names_from_outside_are_escaped(make_run):

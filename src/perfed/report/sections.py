@@ -212,6 +212,11 @@ def _fields(run: Run, way: str) -> str:
 def _repeat(runs: Sequence[Run]) -> Section:
     commands = dict.fromkeys(command(run) for run in runs)
     parts: list[tuple[str, Any]] = [("code", "\n".join(commands))]
+    chosen = _chosen(runs)
+    if "stacked" in chosen:
+        taken = "; ".join(f"{transport} for {', '.join(names)}" for transport, names in chosen.items())
+        advice = "Stacked rounds differently, by 10⁻⁵: name the transport for the same bits."
+        parts.append(("soft", f"transport=auto chose {taken}. {advice}"))
     first = flat({key: value for key, value in runs[0].manifest.items() if key != "command"})
     shared = [
         [key, _shown(value)]
@@ -221,6 +226,16 @@ def _repeat(runs: Sequence[Run]) -> Section:
     if shared:
         parts.append(("details", Fold("Versions, machine and hashes", [["What", "Value"], *shared])))
     return Section("repeat", "How to repeat it", parts)
+
+
+def _chosen(runs: Sequence[Run]) -> dict[str, list[str]]:
+    """Return the transports that were chosen by measuring, each with the runs that took it."""
+    found: dict[str, list[str]] = {}
+    for run, name in zip(runs, labels(runs), strict=True):
+        if run.settings.get("transport") == "auto":
+            for transport in dict.fromkeys(note["name"] for note in run.manifest.get("transport", {}).values()):
+                found.setdefault(transport, []).append(name)
+    return found
 
 
 def command(run: Run) -> str:
