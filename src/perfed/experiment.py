@@ -11,13 +11,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from . import record
 from . import settings as setting
 from .build import federation_of, method_of, samples_of, split_of, stretched, task_of
 from .data import Samples
 from .errors import RunError
 from .evaluate.summary import majority, runaway, summarise
 from .federation import PARTS, Federation
+from .files import writing
 from .job import Job, OnRound
 from .partition import Split
 from .record import Lines, alone, digest, get_json, put_json, put_yaml
@@ -132,7 +132,7 @@ def create(settings: Settings, samples: Samples, splits: dict[int, Split], comma
         or f"{settings.method.name}-{settings.data.name.replace('/', '_').replace(':', '_')}-{settings.digest()[:8]}"
     )
     folder = settings.out / stem
-    with record.writing(folder):
+    with writing(folder):
         if settings.name is None:
             number = 1
             while folder.exists():
@@ -144,7 +144,7 @@ def create(settings: Settings, samples: Samples, splits: dict[int, Split], comma
         for seed in splits:
             (folder / f"seed-{seed}").mkdir()
     for seed, split in splits.items():
-        with record.writing(folder):
+        with writing(folder):
             split.save(folder / f"seed-{seed}" / "split.safetensors")
         put_json(folder / f"seed-{seed}" / "clients.json", _clients(samples, split))
     put_yaml(folder / "settings.yaml", settings.plain())

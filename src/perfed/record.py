@@ -1,6 +1,5 @@
 """A run on disk: settings, manifest, one line per round, atomic checkpoints."""
 
-import errno
 import hashlib
 import json
 import os
@@ -17,20 +16,9 @@ from torch import Tensor
 
 from . import trees
 from .errors import RunError
+from .files import writing
 from .transport import Private, Store
 from .trees import Tree
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn what can go wrong while writing into one sentence; what was there before is still there."""
-    try:
-        yield
-    except OSError as error:
-        reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or str(error)
-        raise RunError(
-            f"cannot write '{path}': {reason}; the last checkpoint is intact, and `perfed resume` goes on from it"
-        ) from error
 
 
 def put(path: Path, content: bytes) -> None:

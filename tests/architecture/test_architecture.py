@@ -28,7 +28,7 @@ LAYERS = [
     ["method", "wire"],
     ["federation", "task", "server"],
     ["local", "partition", "models", "data"],
-    ["trees", "keys"],
+    ["trees", "keys", "files"],
     ["errors", "units"],
 ]
 LEVEL = {name: depth for depth, names in enumerate(LAYERS) for name in names}

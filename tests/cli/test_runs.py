@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -279,6 +280,21 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "rounds.jsonl").symlink_to("/dev/full")
     with pytest.raises(RunError, match="disk is full"):
         Lines(tmp_path / "rounds.jsonl").append({"round": 0})
+
+
+def test_a_full_disk_at_a_checkpoint_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
+    """safetensors has an exception of its own, and the system's reason only in its words."""
+
+    def limited() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))  # less than the state of four clients
+
+    words = ["run", "method=ditto", *SMALL, "transport=serial", f"out={tmp_path}"]
+    done = subprocess.run([*PERFED, *words], capture_output=True, text=True, timeout=300, preexec_fn=limited, check=False)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert "File too large; the last checkpoint is intact" in done.stderr
+    (folder,) = tmp_path.iterdir()
+    assert json.loads(perfed("resume", str(folder), "--json").stdout)["rounds"] == 3
 
 
 def test_help_helps() -> None:

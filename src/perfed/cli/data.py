@@ -62,7 +62,7 @@ def split(
     from .. import settings as setting
     from ..build import samples_of, split_of
     from ..errors import InputError
-    from ..record import writing
+    from ..files import writing
 
     words = dict(word.partition("=")[::2] for word in settings)
     out, seed = words.pop("out", None), words.pop("seed", "0")

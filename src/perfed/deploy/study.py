@@ -21,8 +21,9 @@ from ..build import method_of, task_of
 from ..errors import InputError, RunError, WireError, suggest
 from ..experiment import Run, finish
 from ..federation import Federation
+from ..files import writing
 from ..job import OnRound, line_of
-from ..record import Lines, fingerprint, get_json, load_state, put_json, put_yaml, save_state, writing
+from ..record import Lines, fingerprint, get_json, load_state, put_json, put_yaml, save_state
 from ..rounds import Protocol, rounds
 from ..settings import Settings
 from ..transport import Private, Site, Store

@@ -8,6 +8,7 @@ from pathlib import Path
 from safetensors.torch import load_file, save_file
 
 from .. import trees
+from ..files import writing
 from .site import Private
 
 
@@ -48,7 +49,8 @@ class Store:
             self._own = tempfile.TemporaryDirectory(prefix="perfed-")
             self._folder = Path(self._own.name)
         path = self._folder / f"client-{client}.safetensors"
-        save_file(trees.apart(dict(trees.named(private))), path)
+        with writing(path):
+            save_file(trees.apart(dict(trees.named(private))), path)
         self._far[client] = (trees.map(lambda x: x.new_empty(0), private), path)
         self._held -= _memory(private)
 
