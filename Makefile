@@ -10,7 +10,7 @@ setup: .venv/ready
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[images,flower,test,lint]"
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[images,flower,onnx,test,lint]"
 	touch .venv/ready
 
 run: setup

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .data import Samples as Samples
+    from .exported import export as export
     from .face import Trained as Trained
     from .face import compare as compare
     from .face import federate as federate
@@ -48,6 +49,7 @@ _HOMES = {  # public name → module
     "compare": "face",
     "cross_entropy": "task",
     "descend": "local",
+    "export": "exported",
     "federate": "face",
     "mean": "server",
     "mix": "server",

@@ -142,7 +142,8 @@ def checkup() -> dict[str, Any]:
             need=False,
         ),
     ]
-    for package, extra in (("pillow", "images"), ("scipy", "test"), ("flwr", "flower"), ("cryptography", "flower")):
+    extras = {"pillow": "images", "scipy": "test", "flwr": "flower", "cryptography": "flower", "onnxscript": "onnx"}
+    for package, extra in extras.items():
         try:
             checks.append(_check(package, True, version(package)))
         except PackageNotFoundError:

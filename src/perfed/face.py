@@ -1,6 +1,6 @@
 """The Python face: load or bring data, train, look at accuracies, take a client's model home."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from . import comparison, experiment
+from . import comparison, experiment, trees
 from . import settings as setting
 from .build import method_of, samples_of, task_of
 from .data import Samples
@@ -32,23 +32,32 @@ from .trees import Tree
 
 
 class PersonalModel(nn.Module):
-    """One client's model as an ordinary module: network inputs, or stored samples through ``raw``, to scores."""
+    """One client's model as an ordinary module: network inputs, or stored samples through ``raw``, to scores.
 
-    def __init__(self, site: Site, down: Tree, private: Private, client: int) -> None:
+    Its tensors are buffers; the client's samples stay reachable for tests. ``perfed.export`` writes a file without them.
+    """
+
+    def __init__(self, site: Site, down: Tree, private: Private, client: int, number: int) -> None:
         super().__init__()
-        self.client, self.name = client, site.federation.names[client]
-        self._site, self._down, self._mine = site, site.withheld.overlay(down, private.kept), private.mine
-        if type(site.method).adapt is not Method.adapt:
-            data = site.federation.shard(client, 0, site.method.budget.batch_size, site.task.has_norm)
-            self._down, self._mine = site.method.adapt(site.task, self._down, self._mine, data)
+        self.client, self.name, self.site = client, site.federation.names[client], site
+        down, mine = site.adapted(client, site.withheld.overlay(down, private.kept), private.mine, number)
+        whole = {"down": down, "mine": mine}
+        self._like = trees.map(lambda leaf: leaf.new_empty(0), whole)
+        for path, leaf in trees.named(whole):
+            self.register_buffer(path.replace(".", "_"), leaf)
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
-        return self._site.method.predict(self._site.task.served, self._down, self._mine, x)
+        return self.scores(list(self._buffers.values()), x)  # type: ignore[arg-type]
+
+    def scores(self, leaves: Sequence[Tensor], x: Tensor) -> Tensor:
+        """Return the scores of network inputs with other tensors in the buffers' places."""
+        whole = trees.rebuild(self._like, leaves)
+        return self.site.method.predict(self.site.task.served, whole["down"], whole["mine"], x)
 
     def raw(self, x: Tensor) -> Tensor:
         """Return the scores of samples as they are stored (uint8 images, tokens, …)."""
-        return self(self._site.federation.inputs(x, None))  # type: ignore[no-any-return]
+        return self(self.site.federation.inputs(x, None))  # type: ignore[no-any-return]
 
 
 @dataclass
@@ -65,7 +74,8 @@ class Trained:
         count = len(self.site.federation)
         if not 0 <= client < count:
             raise InputError(f"there is no client {client}; clients are numbered 0 to {count - 1}")
-        return PersonalModel(self.site, self.site.method.send(self.server, client), self.store[client], client)
+        down = self.site.method.send(self.server, client)
+        return PersonalModel(self.site, down, self.store[client], client, self.history[-1].number)
 
     def accuracies(self, part: str = "test") -> dict[str, float]:
         """Return each client's accuracy after the last round, by name."""

@@ -14,7 +14,7 @@ FILES = sorted(SRC.rglob("*.py"))
 LAYERS = [
     ["cli"],
     ["deploy", "papers"],
-    ["analysis", "catalogue"],
+    ["analysis", "catalogue", "exported"],
     ["face"],
     ["comparison"],
     ["cells", "report"],

@@ -1,20 +1,25 @@
 """The transport and the silos without Flower: what they share, refuse, keep and survive."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 from faraway import Here, final, folders, lines, serial, silo
 from lies import CHANGES
 
+import perfed
 from perfed import experiment, trees
 from perfed import settings as setting
 from perfed.build import federation_of, samples_of, split_of, task_of
 from perfed.deploy.study import Study
-from perfed.errors import RunError
+from perfed.errors import InputError, RunError
+from perfed.exported import export
 from perfed.job import Job
 from perfed.rounds import Protocol, rounds
 from perfed.sampling import Sampling
@@ -76,6 +81,31 @@ def test_sampling_drop_outs_and_tests_after_training_give_the_bits_of_serial(tmp
     reference = serial(place, tmp_path / "runs").parent / "seed-3"
     assert final(run / "seed-3")["digest"] == final(reference)["digest"]
     assert lines(run / "seed-3") == lines(reference)
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedrep", "ditto", "fedavgft", "fedcp"])
+def test_every_silo_takes_home_the_model_that_was_scored(tmp_path: Path, method: str) -> None:
+    """With nothing but its own folder: the server's last message, its private state, its data."""
+    place = folders(tmp_path / "deployment", method=method, sampling={"ratio": 0.67}, rounds=3)
+    with pytest.raises(InputError, match="the server has sent none"):
+        silo(place, 1).model()
+    Study(place / "server", Here(place)).conduct()
+    reference = perfed.open(serial(place, tmp_path / "runs").parent)
+    rows = reference.site.federation.test[1]
+    x = reference.site.federation.x[rows]
+    model, job, ask = silo(place, 1).model()
+    assert ask.score == 3 and torch.equal(model.raw(x), reference.model(1).raw(x))
+    said = export(model, tmp_path / "own.pt2", job.facts["classes"])
+    assert said["right"] == reference.history[-1].scores["test"][1].correct
+
+
+def test_a_silos_model_is_exported_from_its_folder(tmp_path: Path) -> None:
+    place = folders(tmp_path / "deployment", method="fedrep")
+    Study(place / "server", Here(place)).conduct()
+    call = [sys.executable, "-c", "from perfed.cli import main; main()", "export", str(place / "silo-2"), "--json"]
+    (said,) = json.loads(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
+    assert Path(said["file"]) == place / "silo-2" / "models" / "client-2.pt2" and Path(said["file"]).exists()
+    assert said["method"] == "FedRep" and said["round"] == 2 and said["classes"] == [str(i) for i in range(10)]
 
 
 def test_one_message_per_client_and_round(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import typer
 from .analyze import analyze
 from .data import app as data_app
 from .deploy import app as deploy_app
+from .export import export
 from .output import emit, note, progress, table, words
 from .paper import paper
 
@@ -139,6 +140,7 @@ def doctor(json: Json = False) -> None:
 
 app.command()(paper)
 app.command()(analyze)
+app.command()(export)
 
 
 def _describe(found: dict[str, Any]) -> None:

@@ -2,10 +2,12 @@
 
 import json as _json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 def words(given: Sequence[str] | None) -> tuple[Path | None, list[str]]:
@@ -76,3 +78,11 @@ def progress(total: int | None, what: str) -> Iterator[Callable[[int, Any], None
             bar.update(task, advance=1, description=text)
 
         yield on_round
+
+
+def each(items: Sequence[T], what: str) -> Iterable[T]:
+    """Yield items under a bar, on a terminal; elsewhere in silence."""
+    from rich.console import Console
+    from rich.progress import track
+
+    return track(items, what, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())

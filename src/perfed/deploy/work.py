@@ -20,6 +20,7 @@ from ..data import Samples
 from ..data import load as load_samples
 from ..data.text import Vocabulary
 from ..errors import InputError, PerfedError, WireError, suggest
+from ..face import PersonalModel
 from ..federation import Federation
 from ..partition import Iid
 from ..partition import split as make_split
@@ -27,6 +28,7 @@ from ..record import fingerprint
 from ..settings import Choice, Settings
 from ..transport import Private, Score, Site, one_thread
 from ..transport.flower import Answer, Ask, Policy, States
+from ..transport.flower.messages import pack, unpack
 from ..trees import Tree
 from ..wire import decode, encode
 
@@ -97,6 +99,7 @@ class Job:
     server: Tree  # the server's first state: the shape of what it sends
     first: Private
     facts: dict[str, Any] = field(default_factory=dict)
+    words: tuple[str, ...] = ()  # of the common vocabulary, for texts
 
 
 class Silo:
@@ -142,6 +145,7 @@ class Silo:
         private = self._private(ask, job, states)
         site = job.site
         down = _opened(ask.body, job)
+        states.serve(*pack(ask))
         began, spent = time.perf_counter(), {}
         scores: list[Score] = []
         if ask.score is not None and policy.metrics:
@@ -175,6 +179,19 @@ class Silo:
             states.put(0, job.first, base=0, request="", body=b"", extra={})
         return states.load(ask.base, job.first, job.site.withheld)
 
+    def model(self) -> tuple[PersonalModel, Job, Ask]:
+        """Return the model that this silo serves after the server's last message, and what it was made of."""
+        there = sorted(self.config.state.glob("*/served"), key=lambda path: path.stat().st_mtime)
+        if not there:
+            raise InputError(f"no model in '{self.config.state}' yet: the server has sent none")
+        states = States(self.config.state, there[-1].parent.name)
+        with states.locked(), one_thread():
+            ask = unpack(Ask, *states.served())
+            job = self.job(ask, Policy.load(self.config.policy), states)
+            private = states.load(ask.base, job.first, job.site.withheld)
+            number = ask.base if ask.score is None else ask.score
+            return PersonalModel(job.site, _opened(ask.body, job), private, 0, number), job, ask
+
     def job(self, ask: Ask, policy: Policy, states: States) -> Job:
         """Return the method on this silo's data; unless seeded, order of visits and private parts are this silo's own."""
         decisive = [vars(self.config), policy, ask.experiment, ask.clients, ask.seed, ask.seeded, ask.settings]
@@ -191,7 +208,8 @@ class Silo:
             own = replace(own, seed=secret)
             _, mine = method.init(task_of(settings, own, secret, vocabulary), ask.clients)
         site, _, _ = Site.of(method, task, own)
-        job = Job(site, server, Private(mine, {}), _facts(own, samples, policy, vocabulary))
+        words = () if vocabulary is None else vocabulary.words
+        job = Job(site, server, Private(mine, {}), _facts(own, samples, policy, vocabulary), words)
         self._last = (same, job)
         return job
 

@@ -73,13 +73,18 @@ class Site:
         return self.judge(client, self.withheld.overlay(down, private.kept), private.mine, number, parts)
 
     def judge(self, client: int, down: Tree, mine: Tree, number: int, parts: tuple[str, ...]) -> list[Score]:
-        if type(self.method).adapt is not Method.adapt:
-            data = self.federation.shard(client, number, self.method.budget.batch_size, self.task.needs_pairs)
-            with self._named("adapt", client):
-                down, mine = self.method.adapt(self.task, down, mine, data)
+        down, mine = self.adapted(client, down, mine, number)
         with self._named("predict", client), torch.no_grad():
             predict: Callable[[Tensor], Tensor] = lambda x: self.method.predict(self.task.served, down, mine, x)  # noqa: E731
             return [self._score(client, predict, part) for part in parts]
+
+    def adapted(self, client: int, down: Tree, mine: Tree, number: int) -> tuple[Tree, Tree]:
+        """Return what a client predicts with: for methods that tune before they serve, what that makes of it."""
+        if type(self.method).adapt is Method.adapt:
+            return down, mine
+        data = self.federation.shard(client, number, self.method.budget.batch_size, self.task.needs_pairs)
+        with self._named("adapt", client):
+            return self.method.adapt(self.task, down, mine, data)
 
     def after(self, client: int, down: Tree, whole: Tree, mine: Tree, number: int) -> Score:
         """Return how the client does on its test data right after training."""

@@ -104,6 +104,16 @@ class States:
                 for suffix in ("json", "answer", "state"):
                     (self.folder / f"version-{version}.{suffix}").unlink(missing_ok=True)
 
+    def serve(self, head: str, body: bytes) -> None:
+        """Keep the server's last message: with the version that it names it is the model that this silo serves."""
+        self._put("served", len(head.encode()).to_bytes(8, "little") + head.encode() + body)
+
+    def served(self) -> tuple[str, bytes]:
+        """Return the server's last message."""
+        found = (self.folder / "served").read_bytes()
+        end = 8 + int.from_bytes(found[:8], "little")
+        return found[8:end].decode(), found[end:]
+
     def _note(self, version: int) -> dict[str, Any] | None:
         path = self.folder / f"version-{version}.json"
         if not path.is_file():
