@@ -5,6 +5,7 @@ import logging
 import warnings
 from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -70,19 +71,19 @@ def export(
         "output": "one score per class; the largest is the answer",
         "classes": list(classes),
     }
-    half = path.with_name(f"{path.stem}.half{path.suffix}")
     with writing(path), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the exporters, about themselves
         path.parent.mkdir(parents=True, exist_ok=True)
-        example = torch.zeros_like(x[:1]).expand(3, *x.shape[1:])  # is kept in the file: nobody's sample
-        net = _Stored(model, _used(_program(_Stored(model), example)))
-        write(_program(net, example), half, card)
-        scores, expected = read(half)(x), model.raw(x.to(model.site.task.device)).cpu()
-        apart = float((scores - expected).abs().max() / expected.abs().max().clamp_min(1e-12))
-        if not apart <= TOLERANCE:
-            half.unlink()
-            raise RunError(f"'{path}' was not written: its scores differ from the model's by {apart:.1g} of the largest")
-        half.replace(path)
+        with TemporaryDirectory(dir=path.parent, prefix=".") as folder:
+            half = Path(folder) / path.name
+            example = torch.zeros_like(x[:1]).expand(3, *x.shape[1:])  # is kept in the file: nobody's sample
+            net = _Stored(model, _used(_program(_Stored(model), example)))
+            write(_program(net, example), half, card)
+            scores, expected = read(half)(x), model.raw(x.to(model.site.task.device)).cpu()
+            apart = float((scores - expected).abs().max() / expected.abs().max().clamp_min(1e-12))
+            if not apart <= TOLERANCE:
+                raise RunError(f"'{path}' was not written: its scores differ from the model's by {apart:.1g} of the largest")
+            half.replace(path)
     right = int((scores.argmax(1) == y).sum())
     return card | {"file": str(path), "bytes": path.stat().st_size, "apart": apart, "checked": len(y), "right": right}
 

@@ -14,10 +14,10 @@ from test_runs import perfed as call
 from test_runs import result
 
 import perfed
-from perfed import experiment, methods
+from perfed import experiment, exported, methods
 from perfed import settings as setting
 from perfed.data import load
-from perfed.errors import InputError
+from perfed.errors import InputError, RunError
 from perfed.exported import CARD
 from perfed.face import Trained
 
@@ -125,4 +125,12 @@ def test_texts_carry_their_vocabulary(tmp_path: Path) -> None:
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"ends in \.pt2 or \.onnx, got 'own\.pth'"):
         perfed.export(trained("fedavg").model(0), tmp_path / "own.pth")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_scores_otherwise_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, read = exported.WAYS[".pt2"]
+    monkeypatch.setitem(exported.WAYS, ".pt2", (write, lambda path: lambda x: read(path)(x) + 0.01))
+    with pytest.raises(RunError, match="its scores differ from the model's"):
+        perfed.export(trained("fedavg").model(0), tmp_path / "own.pt2")
     assert list(tmp_path.iterdir()) == []
