@@ -99,6 +99,11 @@ def left(found: Run, rounds: int | None = None) -> int:
 def splits_of(found: Run, samples: Samples) -> dict[int, Split]:
     """Return the splits that a run was started with; data or splits that changed since are refused."""
     manifest = get_json(found.path / "manifest.json")
+    if "data" not in manifest:
+        raise RunError(
+            f"'{found.path}' is the server's record of a deployment: data and private states are at the silos, where "
+            "`perfed export SILO` writes a model; `perfed deploy run` goes on with it"
+        )
     if manifest["data"] != samples.digest():
         raise RunError(f"the data set '{found.settings.data.name}' is not the one that '{found.path}' was started with")
     splits = {}
@@ -114,7 +119,9 @@ def opened(path: Path | str) -> Run:
     """Return a run's folder with its settings, checked against the manifest."""
     folder = Path(path)
     if not (folder / "settings.yaml").is_file() or not (folder / "manifest.json").is_file():
-        raise RunError(f"'{folder}' is no run: it has no settings.yaml and manifest.json")
+        inside = sorted(note.parent.name for note in folder.glob("*/settings.yaml"))
+        hint = f", but holds {', '.join(inside)}: name one" if inside else ": it has no settings.yaml and manifest.json"
+        raise RunError(f"'{folder}' is no run{hint}")
     settings = setting.build(setting.read_yaml(folder / "settings.yaml"))
     manifest = get_json(folder / "manifest.json")
     earlier = {known["settings"] for known in manifest.get("earlier", ())}  # as it stood before the run was extended
