@@ -13,7 +13,8 @@ STUDIES = {  # heading in the results: what a row of a page calls it, and the nu
     "Label skew: a tenth of Fashion-MNIST": ("Fashion-MNIST, 20 clients, Dirichlet 0.1", WEIGHTED),
     "Label skew: CIFAR-10": ("CIFAR-10, 20 clients, Dirichlet 0.1", WEIGHTED),
     "Feature shift: four ways of writing digits": ("four digit domains", MEAN),
-    "Real users: HAR": ("HAR, 30 subjects", WEIGHTED),
+    "Real users: HAR": ("HAR, 30 subjects, 100 rounds", WEIGHTED),
+    "HAR after 50 rounds": ("HAR, 30 subjects, 50 rounds", WEIGHTED),
     "Feature shift: PACS": ("PACS, 4 domains", MEAN),
 }
 
