@@ -226,7 +226,8 @@ def _panels(
         if guess is not None:
             axis.axhline(guess, color=line.colour, ls=line.dash, lw=0.7, label=title("majority"))
         axis.set_title(name, fontsize=8)
-        axis.text(0.98, 0.06, f"{lines[number][1][-1]:.1f}", transform=axis.transAxes, ha="right", size=8)
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}  # a line may run below it
+        axis.text(0.98, 0.06, f"{lines[number][1][-1]:.1f}", transform=axis.transAxes, ha="right", size=8, bbox=box)
     for axis in axes.flat[len(runs) :]:
         axis.set_visible(False)
     _limits(axes.flat[0], lines, guess, label)
