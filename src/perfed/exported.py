@@ -19,7 +19,7 @@ from .files import writing
 
 CARD = "perfed.json"  # in a .pt2; in ONNX the model's property "perfed"
 TOLERANCE = 1e-4  # of a score, relative to the largest
-CHECKED = 256  # samples at most on which a file is compared with the model that it was made of
+BATCH = 256  # samples at once when a file is compared with the model that it was made of
 STORED = {
     "image": "pictures with channels first, values 0 to 255",
     "signal": "signals with channels first, as measured",
@@ -62,6 +62,9 @@ def export(
         raise InputError(f"a model's file ends in {' or '.join(WAYS)}, got '{path.name}'")
     write, read = WAYS[path.suffix]
     x, y = _samples(model)
+    expected = torch.cat([model.raw(part.to(model.site.task.device)).cpu() for part in x.split(BATCH)])
+    if not expected.isfinite().all():
+        raise RunError(f"{model.name}'s model has diverged: its scores are no numbers")
     card = {
         "perfed": __version__,
         "method": type(model.site.method).__name__,
@@ -79,7 +82,8 @@ def export(
             example = torch.zeros_like(x[:1]).expand(3, *x.shape[1:])  # is kept in the file: nobody's sample
             net = _Stored(model, _used(_program(_Stored(model), example)))
             write(_program(net, example), half, card)
-            scores, expected = read(half)(x), model.raw(x.to(model.site.task.device)).cpu()
+            back = read(half)
+            scores = torch.cat([back(part) for part in x.split(BATCH)])
             apart = float((scores - expected).abs().max() / expected.abs().max().clamp_min(1e-12))
             if not apart <= TOLERANCE:
                 raise RunError(f"'{path}' was not written: its scores differ from the model's by {apart:.1g} of the largest")
@@ -91,7 +95,7 @@ def export(
 def _samples(model: PersonalModel) -> tuple[Tensor, Tensor]:
     """Return the client's test samples, or others of its own where it has none, as they are stored."""
     fed = model.site.federation
-    rows = next((own[:CHECKED] for part in (fed.test, fed.validation, fed.train) if len(own := part[model.client])), None)
+    rows = next((own for part in (fed.test, fed.validation, fed.train) if len(own := part[model.client])), None)
     if rows is None:
         raise RunError(f"{model.name} has no sample to try its model with")
     return fed.x[rows].cpu(), fed.y[rows].cpu()

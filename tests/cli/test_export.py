@@ -134,3 +134,11 @@ def test_a_file_that_scores_otherwise_is_not_written(tmp_path: Path, monkeypatch
     with pytest.raises(RunError, match="its scores differ from the model's"):
         perfed.export(trained("fedavg").model(0), tmp_path / "own.pt2")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_that_diverged_is_not_taken_home(tmp_path: Path) -> None:
+    broken = trained("fedavg").model(0)
+    for tensor in broken.buffers():
+        tensor.fill_(float("nan"))
+    with pytest.raises(RunError, match="client 0's model has diverged"):
+        perfed.export(broken, tmp_path / "own.pt2")
