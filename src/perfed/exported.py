@@ -62,7 +62,7 @@ def export(
         raise InputError(f"a model's file ends in {' or '.join(WAYS)}, got '{path.name}'")
     write, read = WAYS[path.suffix]
     x, y = _samples(model)
-    expected = torch.cat([model.raw(part.to(model.site.task.device)).cpu() for part in x.split(BATCH)])
+    expected = torch.cat([model.raw(part.to(model.site.task.device)).cpu() for part in torch.split(x, BATCH)])
     if not expected.isfinite().all():
         raise RunError(f"{model.name}'s model has diverged: its scores are no numbers")
     card = {
@@ -83,7 +83,7 @@ def export(
             net = _Stored(model, _used(_program(_Stored(model), example)))
             write(_program(net, example), half, card)
             back = read(half)
-            scores = torch.cat([back(part) for part in x.split(BATCH)])
+            scores = torch.cat([back(part) for part in torch.split(x, BATCH)])
             apart = float((scores - expected).abs().max() / expected.abs().max().clamp_min(1e-12))
             if not apart <= TOLERANCE:
                 raise RunError(f"'{path}' was not written: its scores differ from the model's by {apart:.1g} of the largest")
