@@ -10,7 +10,8 @@ DOCS = Path(__file__).parent
 WEIGHTED, MEAN = "best round: weighted %", "best round: mean %"
 STUDIES = {  # heading in the results: what a row of a page calls it, and the number it takes
     "Twelve methods on the embedded digits, until the curves are flat": ("embedded digits, 20 clients, Dirichlet 0.1", WEIGHTED),
-    "Label skew: a tenth of Fashion-MNIST": ("Fashion-MNIST, 20 clients, Dirichlet 0.1", WEIGHTED),
+    "Label skew: a tenth of Fashion-MNIST": ("Fashion-MNIST, 20 clients, Dirichlet 0.1, 15 rounds", WEIGHTED),
+    "Fashion-MNIST after 45 rounds": ("Fashion-MNIST, 20 clients, Dirichlet 0.1, 45 rounds", WEIGHTED),
     "Label skew: CIFAR-10": ("CIFAR-10, 20 clients, Dirichlet 0.1", WEIGHTED),
     "Feature shift: four ways of writing digits": ("four digit domains", MEAN),
     "Real users: HAR": ("HAR, 30 subjects, 100 rounds", WEIGHTED),
