@@ -147,6 +147,11 @@ def nbytes(tree: Tree) -> int:
     return sum(size_of(x) for x in leaves(tree))
 
 
+def memory(tree: Tree) -> int:
+    """Return what all leaves weigh in memory and in a file, in bytes."""
+    return sum(x.numel() * x.element_size() for x in leaves(tree))
+
+
 def size_of(x: Tensor) -> int:
     """Return what one leaf weighs on the wire, in bytes."""
     return -(-x.numel() // 8) if x.dtype is torch.bool else x.numel() * x.element_size()

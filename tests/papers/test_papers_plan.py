@@ -1,5 +1,6 @@
 """A part of a table, made smaller, on the data that is here: what is run, what is reduced, what is missing."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,11 @@ def test_an_estimate_counts_the_samples_that_are_here(monkeypatch: pytest.Monkey
     (tmp_path / "cifar10" / "cifar10_subset.npz").touch()
     monkeypatch.setenv("PERFED_DATA", str(tmp_path))
     assert estimate.samples(settings) == (11_250, 3_750)
+
+
+def test_of_data_that_nobody_knows_neither_time_nor_disk_is_foreseen() -> None:
+    own = setting.load(None, ["data=npz:mine.npz", "model=mlp"])
+    assert math.isnan(estimate.seconds(own)) and math.isnan(estimate.room(own))
 
 
 @pytest.mark.parametrize("method", ["fedavg", "fedcp", "fedcac", "dualfed", "gpfl", "fedpick", "fedamp", "apple"])

@@ -20,7 +20,6 @@ from perfed.papers.paper import nested
 from perfed.papers.stand_in import here, sizes
 from perfed.settings import Settings, build
 from perfed.task import Task
-from perfed.trees import Tree
 
 STEP = 10  # samples of a timed step at most; more only cost time in proportion
 REPEATS = 2  # the fastest counts: whatever else the machine does only adds
@@ -52,17 +51,20 @@ def seconds(settings: Settings) -> float:
     return settings.rounds * (fitted * passes * train + tested * test * (2 if settings.after else 1) / settings.every)
 
 
-def room(settings: Settings) -> int:
+def room(settings: Settings) -> float:
     """Return the bytes of the states that one seed leaves on disk: the last one, and those kept for analyses."""
-    entry = CATALOGUE[settings.data.name]
+    entry = CATALOGUE.get(settings.data.name)
+    if entry is None:
+        return float("nan")
     options = {key: value for key, value in settings.model.options.items() if key != "weights"}
     bare = task_of(settings.model.name, tuple(sorted(options.items())), shape_of(settings), entry.classes)
     task, method = replace(bare, parts={}), method_of(settings)
     clients = clients_of(settings)
     (two, mine), (three, _) = (method.init(task, count) for count in (2, 3))
-    server = _bytes(two) + (clients - 2) * (_bytes(three) - _bytes(two))  # some servers keep something of every client
+    more = trees.memory(three) - trees.memory(two)  # some servers keep something of every client
+    server = trees.memory(two) + (clients - 2) * more
     own = task.params() | {name: leaf for part in task.parts.values() for name, leaf in part.start.items()}
-    private = _bytes(mine) + _bytes({name: own[name] for name in task.withheld(method.norm)})
+    private = trees.memory(mine) + trees.memory({name: own[name] for name in task.withheld(method.norm)})
     last = server + clients * private
     if not settings.snapshots:
         return last
@@ -74,10 +76,6 @@ def task_of(model: str, options: tuple[tuple[str, Any], ...], shape: tuple[int, 
     """Return the task of a network, without its data."""
     net = network(model, dict(options), shape, classes)
     return Task.of(net, shape, max(2, classes), example=noise(model, 2, shape))
-
-
-def _bytes(tree: Tree) -> int:
-    return sum(leaf.numel() * leaf.element_size() for leaf in trees.leaves(tree))
 
 
 def shape_of(settings: Settings) -> tuple[int, ...]:

@@ -33,10 +33,10 @@ class Store:
 
     def __setitem__(self, client: int, private: Private) -> None:
         if client in self._near:
-            self._held -= _memory(self._near.pop(client))
+            self._held -= trees.memory(self._near.pop(client))
         self._far.pop(client, None)
         self._near[client] = private
-        self._held += _memory(private)
+        self._held += trees.memory(private)
         while self._held > self._budget and len(self._near) > 1:
             self._spill(*self._near.popitem(last=False))
 
@@ -52,13 +52,9 @@ class Store:
         with writing(path):
             save_file(trees.apart(dict(trees.named(private))), path)
         self._far[client] = (trees.map(lambda x: x.new_empty(0), private), path)
-        self._held -= _memory(private)
+        self._held -= trees.memory(private)
 
     def _fetch(self, client: int) -> Private:
         shape, path = self._far[client]
         leaves = load_file(path)
         return trees.rebuild(shape, [leaves[k].to(own.device, copy=True) for k, own in trees.named(shape)])  # aligned, as it was
-
-
-def _memory(private: Private) -> int:
-    return sum(x.numel() * x.element_size() for x in trees.leaves(private))
