@@ -69,6 +69,7 @@ def export(
         "perfed": __version__,
         "method": type(model.site.method).__name__,
         "client": model.name,
+        "round": model.number,
         **(about or {}),
         "input": {"shape": ["batch", *x.shape[1:]], "type": str(x.dtype).removeprefix("torch."), "what": _stored(model)},
         "output": "one score per class; the largest is the answer",

@@ -39,7 +39,7 @@ class PersonalModel(nn.Module):
 
     def __init__(self, site: Site, down: Tree, private: Private, client: int, number: int) -> None:
         super().__init__()
-        self.client, self.name, self.site = client, site.federation.names[client], site
+        self.client, self.name, self.number, self.site = client, site.federation.names[client], number, site
         down, mine = site.adapted(client, site.withheld.overlay(down, private.kept), private.mine, number)
         whole = {"down": down, "mine": mine}
         self._like = trees.map(lambda leaf: leaf.new_empty(0), whole)

@@ -36,7 +36,10 @@ def export(
 
     if f".{kind}" not in WAYS:
         raise suggest("format", kind, [way[1:] for way in WAYS])
-    chosen, made = _silo(folder) if (folder / "silo.yaml").exists() else _run(folder, client, seed, at)
+    silo = (folder / "silo.yaml").exists()
+    if silo and (client or seed is not None or at is not None):
+        raise InputError("a silo has its own model after the server's last message; --client, --seed and --at are for runs")
+    chosen, made = _silo(folder) if silo else _run(folder, client, seed, at)
     single = out is not None and out.suffix != "" and not out.is_dir()
     if single and len(chosen) > 1:
         raise InputError(f"'{out}' is one file, but there are {len(chosen)} clients; choose one by --client, or name a folder")
@@ -63,7 +66,7 @@ Made = Callable[[int], tuple["PersonalModel", list[str], dict[str, Any]]]
 
 def _run(folder: Path, asked: list[str] | None, seed: int | None, at: int | None) -> tuple[list[int], Made]:
     """Return the clients that are asked for, and how to get a model of a run."""
-    from .. import experiment, face
+    from .. import face
     from ..data.text import Vocabulary
     from ..errors import suggest
     from ..record import get_json
@@ -75,10 +78,10 @@ def _run(folder: Path, asked: list[str] | None, seed: int | None, at: int | None
         if one not in names and one not in numbers:
             raise suggest("client", one, names)
     chosen = [names.index(one) if one in names else int(one) for one in asked or ()] or list(range(len(names)))
-    number = experiment.opened(folder).settings.seeds[0] if seed is None else seed
+    number = trained.site.federation.seed
     own = folder / f"seed-{number}"
     classes = get_json(own / "clients.json")["classes"]
-    about: dict[str, Any] = {"run": folder.name, "seed": number, "round": trained.history[-1].number}
+    about: dict[str, Any] = {"run": folder.name, "seed": number}
     if (own / "vocabulary.json").exists():
         about["vocabulary"] = Vocabulary.load(own / "vocabulary.json").words
     return chosen, lambda i: (trained.model(i), classes, about)
@@ -89,6 +92,5 @@ def _silo(folder: Path) -> tuple[list[int], Made]:
     from ..deploy.work import Config, Silo
 
     model, job, ask = Silo(Config.load(folder / "silo.yaml")).model()
-    about = {"run": ask.experiment, "seed": ask.seed, "round": ask.base if ask.score is None else ask.score}
-    words = {"vocabulary": job.words} if job.words else {}
-    return [0], lambda _: (model, job.facts["classes"], about | words)
+    about = {"run": ask.experiment, "seed": ask.seed} | ({"vocabulary": job.words} if job.words else {})
+    return [0], lambda _: (model, job.facts["classes"], about)
