@@ -24,6 +24,7 @@ test-flower: setup
 
 lint: setup
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check -q .
 	$(BIN)/mypy
 
 bench: setup

@@ -127,9 +127,7 @@ def _train(cell: Cell, pipe: Connection) -> None:
     torch.set_num_threads(1)  # a forked process has none of its parent's threads and would wait for them for ever
     alone = Run(cell.run.path, cell.run.settings.model_copy(update={"workers": 1}))
     try:
-        experiment.train_seed(
-            alone, cell.seed, cell.samples, cell.split, lambda seed, done: pipe.send((seed, done.number))
-        )
+        experiment.train_seed(alone, cell.seed, cell.samples, cell.split, lambda seed, done: pipe.send((seed, done.number)))
         pipe.send("done")
     except PerfedError as wrong:
         pipe.send(str(wrong))

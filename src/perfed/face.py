@@ -133,9 +133,7 @@ def train(
     chosen = (
         method
         if isinstance(method, Method)
-        else method_of(
-            setting.build({"method": {"name": method, **options}, "rounds": rounds, "budget": budget or Budget()})
-        )
+        else method_of(setting.build({"method": {"name": method, **options}, "rounds": rounds, "budget": budget or Budget()}))
     )
     task = task_for(federation, model, seed, device)
     chosen.check(task, federation.sizes, (sampling or Sampling()).fewest(len(federation)))

@@ -42,8 +42,12 @@ def imports(path: Path) -> set[tuple[str, ...]]:
     """The perfed modules that a file imports, as parts below the package; what only type checkers see does not count."""
     found = set()
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    typing_only = {id(sub) for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-                   for sub in ast.walk(node)}
+    typing_only = {
+        id(sub)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for sub in ast.walk(node)
+    }
     here = path.relative_to(SRC).parts[:-1]
     for node in ast.walk(tree):
         if id(node) in typing_only:

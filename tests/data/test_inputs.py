@@ -120,9 +120,7 @@ def test_shifts_reach_every_offset():
     x = torch.zeros(300, 1, 9, 9, dtype=torch.uint8)
     x[:, 0, 4, 4] = 255
     found = Inputs(mean=None, std=None, crop=2)(x, keys.key(3)).nonzero()[:, 2:]
-    assert {tuple(place) for place in found.tolist()} == {
-        (row, column) for row in range(2, 7) for column in range(2, 7)
-    }
+    assert {tuple(place) for place in found.tolist()} == {(row, column) for row in range(2, 7) for column in range(2, 7)}
 
 
 def test_pictures_are_resized_and_the_shape_follows():

@@ -115,9 +115,7 @@ def test_a_round_closes_at_its_deadline_without_an_absent_silo(place: Loopback, 
     finally:
         terms.write_text(before)
         node.kept = True  # the next experiment has it back
-    absent = {
-        line["round"]: line.get("absent") for line in map(json.loads, (seed / "rounds.jsonl").read_text().splitlines())
-    }
+    absent = {line["round"]: line.get("absent") for line in map(json.loads, (seed / "rounds.jsonl").read_text().splitlines())}
     assert absent[3] == [2]
 
     assert final(seed)["server"] == honest(place, tmp_path, lambda n: {0, 1, 2} - set(absent[n] or ()))[1]

@@ -63,9 +63,7 @@ def test_texts_give_the_bits_of_serial(tmp_path: Path) -> None:
     data = {"name": name, "text": "text"}
     place = folders(tmp_path / "deployment", policy={"data": [name]}, data=data, model="fasttext", partition="iid")
     for i in range(3):
-        (place / f"silo-{i}" / "silo.yaml").write_text(
-            yaml.safe_dump({"client": i, "data": {name: data | {"rows": "split"}}})
-        )
+        (place / f"silo-{i}" / "silo.yaml").write_text(yaml.safe_dump({"client": i, "data": {name: data | {"rows": "split"}}}))
     run = Study(place / "server", Here(place)).conduct()
     reference = serial(place, tmp_path / "runs")
     assert final(run / "seed-0")["digest"] == final(reference)["digest"]
@@ -74,9 +72,7 @@ def test_texts_give_the_bits_of_serial(tmp_path: Path) -> None:
 
 def test_sampling_drop_outs_and_tests_after_training_give_the_bits_of_serial(tmp_path: Path) -> None:
     sampling = {"ratio": 0.67, "drop": 0.3}
-    place = folders(
-        tmp_path / "deployment", method="fedrep", sampling=sampling, rounds=4, every=2, after=True, seeds=[3]
-    )
+    place = folders(tmp_path / "deployment", method="fedrep", sampling=sampling, rounds=4, every=2, after=True, seeds=[3])
     run = Study(place / "server", Here(place)).conduct()
     reference = serial(place, tmp_path / "runs").parent / "seed-3"
     assert final(run / "seed-3")["digest"] == final(reference)["digest"]
@@ -278,9 +274,7 @@ def _asks(place: Path) -> list[Ask]:
         ({"seeded_private": False}, "public seed"),
     ],
 )
-def test_a_request_outside_the_policy_is_refused_and_noted(
-    tmp_path: Path, policy: dict[str, object], said: str
-) -> None:
+def test_a_request_outside_the_policy_is_refused_and_noted(tmp_path: Path, policy: dict[str, object], said: str) -> None:
     place = folders(tmp_path, policy=policy)
     with pytest.raises(RunError, match="0 of 3 silos"):
         Study(place / "server", Here(place)).conduct()

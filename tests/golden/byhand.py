@@ -117,8 +117,9 @@ def slopes(p: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> dict[str, 
     return chain(p, x, z, error / len(y))
 
 
-def chain(p: dict[str, np.ndarray], x: np.ndarray, z: np.ndarray, error: np.ndarray,
-          extra: np.ndarray | None = None) -> dict[str, np.ndarray]:
+def chain(
+    p: dict[str, np.ndarray], x: np.ndarray, z: np.ndarray, error: np.ndarray, extra: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
     """Back-propagate ``error`` at the logits, and ``extra`` directly at the features."""
     back = error @ p["head.weight"] + (0 if extra is None else extra)
     back = back * (z > 0)

@@ -115,9 +115,7 @@ def test_running_statistics_are_ones_own_not_mixed() -> None:
 
 
 def test_weight_decay_spares_the_relation_vector() -> None:
-    plain, decayed = (
-        byhand.Play(Apple(budget=Budget(lr=0.5, batch_size=8, weight_decay=d))).round() for d in (0.0, 0.1)
-    )
+    plain, decayed = (byhand.Play(Apple(budget=Budget(lr=0.5, batch_size=8, weight_decay=d))).round() for d in (0.0, 0.1))
     assert torch.equal(plain.mine(0), decayed.mine(0))
     assert not torch.equal(plain.ups[0]["head.weight"], decayed.ups[0]["head.weight"])
 

@@ -100,9 +100,7 @@ def test_communication_is_a_whole_number_of_rounds(row: str, column: str) -> Non
 @pytest.mark.parametrize(
     ("data", "table", "column"), [("tiny", 1, "tiny-pathological"), ("cifar100", 2, "n-100"), ("har", 2, "har")]
 )
-def test_the_coefficient_of_variation_is_the_deviation_over_the_accuracy(
-    row: str, data: str, table: int, column: str
-) -> None:
+def test_the_coefficient_of_variation_is_the_deviation_over_the_accuracy(row: str, data: str, table: int, column: str) -> None:
     accuracy = value(f"gpfl/table{table}", row, column)
     ratio = 100 * value("gpfl/table3", row, f"{data}-std") / accuracy
     assert value("gpfl/table3", row, f"{data}-cv") == pytest.approx(ratio, abs=0.5 / accuracy + 0.01)
@@ -159,9 +157,7 @@ DIFFERENCES = [  # that the papers' texts state
 
 
 @pytest.mark.parametrize(("name", "high", "low", "difference"), DIFFERENCES)
-def test_differences_are_those_of_the_text(
-    name: str, high: tuple[str, str], low: tuple[str, str], difference: float
-) -> None:
+def test_differences_are_those_of_the_text(name: str, high: tuple[str, str], low: tuple[str, str], difference: float) -> None:
     assert value(name, *high) - value(name, *low) == pytest.approx(difference, abs=1e-9)
 
 
@@ -201,9 +197,7 @@ CONTRADICTIONS = {  # where a paper prints another value for an experiment than 
 def test_an_experiment_has_the_same_value_wherever_it_is_printed(paper: str) -> None:
     found = experiments((paper,))
     assert any(len(places) > 1 for places in found)
-    differing = {
-        place for places in found for place, each in places.items() if differ(each, next(iter(places.values())))
-    }
+    differing = {place for places in found for place, each in places.items() if differ(each, next(iter(places.values())))}
     assert differing == {place for place in CONTRADICTIONS if place[0].startswith(f"{paper}/")}
 
 

@@ -141,21 +141,14 @@ def test_even_rounding_gives_every_client_its_classes_and_every_class_an_owner(c
     assert max(counts) - min(counts) <= 1
 
 
-@pytest.mark.parametrize(
-    ("clients", "classes", "each"), [(20, 10, 2), (20, 100, 10), (20, 200, 20), (50, 10, 2), (30, 10, 5)]
-)
+@pytest.mark.parametrize(("clients", "classes", "each"), [(20, 10, 2), (20, 100, 10), (20, 200, 20), (50, 10, 2), (30, 10, 5)])
 def test_roundings_agree_on_the_papers_settings(clients, classes, each):
-    owners = [
-        Pathological(classes_per_client=each, rounding=way).owners(clients, classes)
-        for way in ("even", "ceil", "floor")
-    ]
+    owners = [Pathological(classes_per_client=each, rounding=way).owners(clients, classes) for way in ("even", "ceil", "floor")]
     assert owners[0] == owners[1] == owners[2]
 
 
 def test_published_rounding_can_leave_classes_to_nobody_and_says_so():
-    result = split(
-        balanced(), Pathological(rounding="ceil"), 12, 0
-    )  # ceil(12·2/10) = 3 owners: 24 places serve 8 classes
+    result = split(balanced(), Pathological(rounding="ceil"), 12, 0)  # ceil(12·2/10) = 3 owners: 24 places serve 8 classes
     assert result.settings["notes"] == {"unowned_classes": [8, 9]}
     with pytest.raises(InputError, match="leaves 1 of 16 clients without samples"):
         split(balanced(), Pathological(rounding="floor"), 16, 0)
@@ -213,9 +206,7 @@ def test_five_hundred_uneven_clients_end_in_seconds_with_the_lowered_minimum_rec
 
 
 def test_an_impossible_dirichlet_split_is_refused_with_the_reason():
-    with pytest.raises(
-        InputError, match=r"alpha=0.01 of 60000 samples over 500 clients in 500 tries: at best \d+ clients"
-    ):
+    with pytest.raises(InputError, match=r"alpha=0.01 of 60000 samples over 500 clients in 500 tries: at best \d+ clients"):
         split(balanced(each=6000), Dirichlet(alpha=0.01), 500, 0)
 
 

@@ -43,9 +43,7 @@ def write_run(
     }
     (folder / "manifest.json").write_text(json.dumps(manifest))
     for seed in seeds:
-        _write_seed(
-            folder / f"seed-{seed}", seed, clients, classes, rounds, level, validation, (correct or {}).get(seed)
-        )
+        _write_seed(folder / f"seed-{seed}", seed, clients, classes, rounds, level, validation, (correct or {}).get(seed))
     return folder
 
 

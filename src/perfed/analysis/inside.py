@@ -126,9 +126,7 @@ def policies(subject: Subject, options: Options) -> Result:
     rows = [[name, f"{own.pir:.4f}", *(f"{own.quantiles[level]:.3f}" for level in (1, 3, 5))] for name, own in found.items()]
     mean = sum(own.pir for own in found.values()) / len(found)
     says = [f"mean over clients {mean:.4f}; {sum(own.pir > 0.5 for own in found.values())} of {len(found)} clients above 0.5"]
-    figure = studies.ranges(
-        [own.quantiles for own in found.values()], list(found), "personal policy s, all features", centre=0.5
-    )
+    figure = studies.ranges([own.quantiles for own in found.values()], list(found), "personal policy s, all features", centre=0.5)
     return Result(plain(found), says, ["client", "mean", "5 %", "median", "95 %"], rows, figure)
 
 

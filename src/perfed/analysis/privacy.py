@@ -96,9 +96,7 @@ def control(state: State, client: int, options: Options) -> Checked:
     update = leaked(params, one_step(network, params, pictures, labels, rate), rate)
     found = _recover(Target(params, update, network, task.classes), pictures, options, 0)
     reached = measure(pictures, found.images)
-    return Checked(
-        Control(reached >= NEEDED, reached, NEEDED, found.mismatch, options.attack, 0.0), pictures, found.images
-    )
+    return Checked(Control(reached >= NEEDED, reached, NEEDED, found.mismatch, options.attack, 0.0), pictures, found.images)
 
 
 def _recover(aim: Target, pictures: Tensor, options: Options, seed: int) -> Recovery:

@@ -105,9 +105,7 @@ def bytes_to_target(subject: Subject, options: Options) -> Result:
         raise InputError("communication needs a target accuracy, such as --target 0.85")
     rule = subject.run.settings.report
     true = cost_to_target(subject.lines, options.target, rule=rule)
-    counted = cost_to_target(
-        subject.lines, options.target, rule=rule, count="paper", parameters=parameters(subject)
-    )
+    counted = cost_to_target(subject.lines, options.target, rule=rule, count="paper", parameters=parameters(subject))
     says = []
     if not true.reached:
         says.append(

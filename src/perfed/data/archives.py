@@ -35,9 +35,7 @@ class Archive:
     def __enter__(self) -> Archive:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         self.opened.close()
 
     def __contains__(self, key: str) -> bool:
@@ -69,10 +67,7 @@ class Archive:
 def arrays(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
     """Read ``x_train y_train x_test y_test``."""
     with Archive(paths[0]) as archive:
-        parts = [
-            (images.resize(archive.pictures(f"x_{part}"), options.size), archive[f"y_{part}"])
-            for part in ("train", "test")
-        ]
+        parts = [(images.resize(archive.pictures(f"x_{part}"), options.size), archive[f"y_{part}"]) for part in ("train", "test")]
         return two_parts(entry, parts[0], parts[1], archive.names("label_names"))
 
 

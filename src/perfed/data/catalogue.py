@@ -74,10 +74,7 @@ CATALOGUE: dict[str, Entry] = {
             Layout(("amazon.npz",), archives.amazon_mdan, "npz with 30,000 words, no official test part"),
         ),
         remotes=tuple(
-            Remote(
-                url="https://raw.githubusercontent.com/GRAAL-Research/domain_adversarial_neural_network/master/data/"
-                + name
-            )
+            Remote(url="https://raw.githubusercontent.com/GRAAL-Research/domain_adversarial_neural_network/master/data/" + name)
             for name in REVIEWS
         ),
         options=("domains", "features"),
@@ -405,9 +402,7 @@ CATALOGUE: dict[str, Entry] = {
             Layout(("svhn_train_32x32.mat", "svhn_test_32x32.mat"), matlab.read, "the files of Digits-Five"),
         ),
         remotes=(
-            Remote(
-                url="http://ufldl.stanford.edu/housenumbers/train_32x32.mat", md5="e26dedcc434d2e4c54c9b2d4a06d8373"
-            ),
+            Remote(url="http://ufldl.stanford.edu/housenumbers/train_32x32.mat", md5="e26dedcc434d2e4c54c9b2d4a06d8373"),
             Remote(url="http://ufldl.stanford.edu/housenumbers/test_32x32.mat", md5="eb5a983be6a315427106f1b164d9cef3"),
         ),
         terms="SVHN may be used for non-commercial research only",
@@ -428,8 +423,7 @@ CATALOGUE: dict[str, Entry] = {
             Layout(("synth_train_32x32.mat", "synth_test_32x32.mat"), matlab.read, "the published MATLAB files"),
             Layout(("syn_number.mat",), matlab.five, "the file of Digits-Five, 25,000 + 9,000 images"),
         ),
-        by_hand="get SynthDigits.zip from http://yaroslav.ganin.net/ and unpack it into a folder synth_digits, "
-        f"or {FIVE}",
+        by_hand=f"get SynthDigits.zip from http://yaroslav.ganin.net/ and unpack it into a folder synth_digits, or {FIVE}",
         options=("size",),
     ),
     "tiny_imagenet": Entry(

@@ -142,9 +142,7 @@ def chosen(entry: Entry, options: Options) -> tuple[str, ...]:
     return tuple(d for d in entry.groups if options.domains is None or d in options.domains)
 
 
-def two_parts(
-    entry: Entry, train: tuple[Tensor, Array], test: tuple[Tensor, Array], names: tuple[str, ...] = ()
-) -> Samples:
+def two_parts(entry: Entry, train: tuple[Tensor, Array], test: tuple[Tensor, Array], names: tuple[str, ...] = ()) -> Samples:
     """Return the official training and test parts as one set."""
     (x, y), (x_test, y_test) = train, test
     return Samples(

@@ -95,8 +95,6 @@ def mnist_m(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
         wrong = next((n for n, row in enumerate(rows, 1) if len(row) != 2 or not row[1].isdecimal()), None)
         if wrong is not None:
             raise DataError(f"{listed}: line {wrong} is not a picture's name and a digit")
-        x, kept = images.files(
-            [folder / name for name, _ in rows], size=options.size, skip_corrupt=options.skip_corrupt
-        )
+        x, kept = images.files([folder / name for name, _ in rows], size=options.size, skip_corrupt=options.skip_corrupt)
         parts.append((x, torch.tensor([int(rows[i][1]) for i in kept]).numpy()))
     return two_parts(entry, parts[0], parts[1])

@@ -86,9 +86,7 @@ def decode(source: io.BytesIO | Path, name: str, size: int | None, channels: int
     return array[None] if channels == 1 else np.moveaxis(array, 2, 0)
 
 
-def files(
-    paths: Sequence[Path], *, size: int | None, channels: int = 3, skip_corrupt: bool = False
-) -> tuple[Tensor, list[int]]:
+def files(paths: Sequence[Path], *, size: int | None, channels: int = 3, skip_corrupt: bool = False) -> tuple[Tensor, list[int]]:
     """Decode picture files."""
     return pictures(
         len(paths), paths.__getitem__, lambda i: str(paths[i]), size=size, channels=channels, skip_corrupt=skip_corrupt

@@ -84,9 +84,7 @@ def _server(part: Path) -> Iterator[Finding]:
     elif not certificates.belongs(part / "server.key", part / "server.crt"):
         yield _finding("server.key", "wrong", "is not the key of server.crt")
     elif host not in certificates.hosts_of(part / "server.crt"):
-        yield _finding(
-            "server.crt", "wrong", f"is not for {host}, but {', '.join(certificates.hosts_of(part / 'server.crt'))}"
-        )
+        yield _finding("server.crt", "wrong", f"is not for {host}, but {', '.join(certificates.hosts_of(part / 'server.crt'))}")
     else:
         yield _finding("server.crt", "ok", f"made by this authority, for {host}")
     terms = Terms.load(part / "server.yaml")

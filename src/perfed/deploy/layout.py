@@ -87,9 +87,7 @@ def init(
     _yaml(server / "experiment.yaml", plain)
     _yaml(server / "server.yaml", {"silos": silos, "deadline": 600, "least": silos, **(terms or {})})
     _yaml(server / "address.yaml", {"host": address.host, "port": address.port, "listen": address.listen})
-    _script(
-        server / "start.sh", "The link that silos connect to, with the executor that runs the server's part.", "link"
-    )
+    _script(server / "start.sh", "The link that silos connect to, with the executor that runs the server's part.", "link")
     _script(server / "run.sh", "Registers the silos' keys and runs the experiment; again after a stop: goes on.", "run")
     for i in range(silos):
         _silo(folder, i, settings, address, bool((terms or {}).get("seeded_private")))

@@ -79,9 +79,7 @@ class Study:
         self.carrier, self.on_round = carrier, on_round
         self.patience = Patience(deadline=self.terms.deadline, poll=self.terms.poll, again=self.terms.again)
         if self.settings.clients not in (None, self.terms.silos):
-            raise InputError(
-                f"the experiment has {self.settings.clients} clients, the deployment {self.terms.silos} silos"
-            )
+            raise InputError(f"the experiment has {self.settings.clients} clients, the deployment {self.terms.silos} silos")
         self.settings = self.settings.model_copy(update={"clients": self.terms.silos})
         method_of(self.settings)  # refused here rather than by every silo
         self.run = self._opened(folder)
@@ -198,9 +196,7 @@ class Study:
 class Seed:
     """One seed at the server: the method without data, the silos' versions, the record."""
 
-    def __init__(
-        self, settings: Settings, terms: Terms, seed: int, folder: Path, silos: list[dict[str, Any] | None]
-    ) -> None:
+    def __init__(self, settings: Settings, terms: Terms, seed: int, folder: Path, silos: list[dict[str, Any] | None]) -> None:
         self.settings, self.terms, self.seed, self.folder = settings, terms, seed, folder
         facts = next(s for s in silos if s is not None)
         sizes = [s["sizes"][0] if s else 0 for s in silos]

@@ -64,11 +64,7 @@ class Config:
         except (OSError, yaml.YAMLError, UnicodeDecodeError) as wrong:
             raise InputError(f"cannot read the silo's configuration '{path}': {wrong}") from wrong
         known = Config.__dataclass_fields__.keys() - {"folder"}
-        if (
-            not isinstance(found, dict)
-            or not isinstance(found.get("data"), dict)
-            or type(found.get("client")) is not int
-        ):
+        if not isinstance(found, dict) or not isinstance(found.get("data"), dict) or type(found.get("client")) is not int:
             raise InputError(f"'{path}' needs `client: NUMBER` and `data: {{NAME: SOURCE}}`")
         for name in found:
             if name not in known:
@@ -240,9 +236,7 @@ class Silo:
             at = ask.client
         else:
             if samples.texts is not None:
-                raise InputError(
-                    "texts of one silo alone give a vocabulary of its own; only rows: split has a common one"
-                )
+                raise InputError("texts of one silo alone give a vocabulary of its own; only rows: split has a common one")
             split = make_split(samples, Iid(), 1, ask.seed, settings.validation, settings.test)
             whole, vocabulary = federation_of(settings, samples, split, ask.seed)
             at = 0

@@ -55,10 +55,7 @@ def summarise(
     for moment in MOMENTS:
         own = moment == "best" and best == "per_client"
         summary[moment] = over_seeds(
-            {
-                seed: _own_best(lines, series) if own else _at(lines, moment, report, series)
-                for seed, lines in seeds.items()
-            }
+            {seed: _own_best(lines, series) if own else _at(lines, moment, report, series) for seed, lines in seeds.items()}
         )
     return summary
 
@@ -79,10 +76,7 @@ def curves(seeds: Mapping[int, Sequence[Line]], *, series: str = "test") -> dict
     mean of the clients' losses weighted by samples. A value that does not exist (or overflowed) is ``None``.
     """
     _check("series", series, ("test", "after", "validation"))
-    found = {
-        seed: {line["round"]: _with_loss(line[series]) for line in _scored(lines, series)}
-        for seed, lines in seeds.items()
-    }
+    found = {seed: {line["round"]: _with_loss(line[series]) for line in _scored(lines, series)} for seed, lines in seeds.items()}
     shared = sorted(set.intersection(*(set(rounds) for rounds in found.values()))) if found else []
     result: dict[str, Any] = {"round": shared}
     for name in (*FIGURES, "loss"):
@@ -109,8 +103,11 @@ def runaway(lines: Sequence[Line], *, series: str = "test") -> int | None:
 
 def _whole_loss(scores: Scores) -> float:
     """The mean loss of all samples, ``nan`` if a client's is no finite number."""
-    known = [(math.nan if loss is None else loss, count) for correct, count, loss in
-             zip(scores["correct"], scores["count"], scores["loss"], strict=True) if correct is not None and count]
+    known = [
+        (math.nan if loss is None else loss, count)
+        for correct, count, loss in zip(scores["correct"], scores["count"], scores["loss"], strict=True)
+        if correct is not None and count
+    ]
     return float(sum(loss * count for loss, count in known) / sum(count for _, count in known))
 
 

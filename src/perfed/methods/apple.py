@@ -48,11 +48,11 @@ class Apple(Method[Server, Down, Params, Tensor]):
     def __post_init__(self) -> None:
         positive("APPLE", "relation_lr (η_p)", self.relation_lr, "every client would keep the mean of all cores")
         if self.pull < 0 or not 0 <= self.fading <= 1:
-            raise MethodError("APPLE needs pull (μ) ≥ 0 and fading (L/T) in [0, 1], "
-                              f"got {self.pull:g} and {self.fading:g}")
+            raise MethodError(f"APPLE needs pull (μ) ≥ 0 and fading (L/T) in [0, 1], got {self.pull:g} and {self.fading:g}")
         if self.budget.optimizer != "sgd":
-            raise MethodError("APPLE gives cores and relations step sizes of their own, which Adam would equal out; "
-                              "use budget.optimizer=sgd")
+            raise MethodError(
+                "APPLE gives cores and relations step sizes of their own, which Adam would equal out; use budget.optimizer=sgd"
+            )
 
     def check(self, task: Task, sizes: list[int], participants: int) -> None:
         if len(sizes) < 2:
@@ -80,8 +80,13 @@ class Apple(Method[Server, Down, Params, Tensor]):
             return task.loss(w, batch) + pull / 2 * (m.relation - down.shares).square().sum()
 
         start = Model(down.own, mine)
-        m = descend(loss, start, data.epochs(self.budget.epochs), self.budget,
-                    decay=lambda path: 0.0 if path == "relation" else self.budget.weight_decay)
+        m = descend(
+            loss,
+            start,
+            data.epochs(self.budget.epochs),
+            self.budget,
+            decay=lambda path: 0.0 if path == "relation" else self.budget.weight_decay,
+        )
         return m.core, m.relation
 
     def _fade(self, number: Tensor) -> Tensor:

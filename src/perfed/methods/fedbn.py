@@ -33,8 +33,7 @@ class FedBN(Method[Params, Params, Params, tuple[()]]):
     def check(self, task: Task, sizes: list[int], participants: int) -> None:
         if not task.has_norm:
             raise MethodError(
-                "FedBN needs a network with BatchNorm layers, this one has none and it would be FedAvg; "
-                "try model=cnn_bn"
+                "FedBN needs a network with BatchNorm layers, this one has none and it would be FedAvg; try model=cnn_bn"
             )
 
     def init(self, task: Task, clients: int) -> tuple[Params, tuple[()]]:

@@ -45,8 +45,9 @@ class FedETF(Method[Model, Model, Model, Params]):
 
     def check(self, task: Task, sizes: list[int], participants: int) -> None:
         if task.classes < 2 or self._width(task) < task.classes:
-            raise MethodError(f"FedETF needs 2 ≤ classes ≤ directions (d), got {task.classes} classes "
-                              f"and {self._width(task)} directions")
+            raise MethodError(
+                f"FedETF needs 2 ≤ classes ≤ directions (d), got {task.classes} classes and {self._width(task)} directions"
+            )
 
     def init(self, task: Task, clients: int) -> tuple[Model, Params]:
         self._simplex(task)
@@ -105,8 +106,7 @@ def _simplex(width: int, classes: int) -> nn.Module:
     return frame
 
 
-def _tuned(loss: Callable[[Params, Batch], Tensor], both: Params, part: str, visits: Iterator[Batch],
-           budget: Budget) -> Params:
+def _tuned(loss: Callable[[Params, Batch], Tensor], both: Params, part: str, visits: Iterator[Batch], budget: Budget) -> Params:
     """Return ``both`` after training only the leaves of ``part``."""
     still = {k: v for k, v in both.items() if not k.startswith(f"{part}.")}
     moved = {k: v for k, v in both.items() if k not in still}

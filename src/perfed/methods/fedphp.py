@@ -32,25 +32,20 @@ class FedPHP(Method[Params, Params, Params, Mine]):
     participation: float = 1.0  # ρ, expected share of rounds in which a client takes part
     transfer: Literal["mmd", "mmd_fixed", "distil"] = "mmd"  # scaled kernels, FedCP's kernels, or soft labels
     temperature: float = 4.0  # of the teacher's soft labels, where transfer is "distil"
-    variant: Literal["original", "pfllib2022"] = (
-        "original"  # the past teaches and is served, or PFLlib's scheme of 2022
-    )
+    variant: Literal["original", "pfllib2022"] = "original"  # the past teaches and is served, or PFLlib's scheme of 2022
 
     send = broadcast
     merge = average
 
     def __post_init__(self) -> None:
-        positive(
-            "FedPHP", "lesson (λ)", self.lesson, "without it the past teaches nothing; the original uses 0.05 or 0.1"
-        )
+        positive("FedPHP", "lesson (λ)", self.lesson, "without it the past teaches nothing; the original uses 0.05 or 0.1")
         positive("FedPHP", "keep (μ)", self.keep, "without it nothing is inherited; the paper uses 0.9")
         positive("FedPHP", "temperature", self.temperature, "the original uses 4")
         if max(self.lesson, self.keep) >= 1:
             raise MethodError(f"FedPHP needs lesson (λ) and keep (μ) below 1, got {self.lesson:g} and {self.keep:g}")
         if self.rounds < 1 or not 0 < self.participation <= 1:
             raise MethodError(
-                f"FedPHP needs rounds (T) ≥ 1 and participation (ρ) in (0, 1], got {self.rounds} and "
-                f"{self.participation:g}"
+                f"FedPHP needs rounds (T) ≥ 1 and participation (ρ) in (0, 1], got {self.rounds} and {self.participation:g}"
             )
 
     def init(self, task: Task, clients: int) -> tuple[Params, Mine]:

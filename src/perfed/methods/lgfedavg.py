@@ -48,8 +48,10 @@ class LGFedAvg(Method[Server, Down, Up, Mine]):
 
     def __post_init__(self) -> None:
         if not 0 <= self.warmup < self.rounds:
-            raise MethodError(f"LG-FedAvg needs warmup in [0, rounds), got {self.warmup} of {self.rounds} rounds: "
-                              "it would be FedAvg all the way; set method.warmup lower")
+            raise MethodError(
+                f"LG-FedAvg needs warmup in [0, rounds), got {self.warmup} of {self.rounds} rounds: "
+                "it would be FedAvg all the way; set method.warmup lower"
+            )
 
     def init(self, task: Task, clients: int) -> tuple[Server, Mine]:
         body, head = task.split(task.params())

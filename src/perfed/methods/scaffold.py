@@ -43,8 +43,9 @@ class Scaffold(Method[Server, Down, Up, Params]):
     def __post_init__(self) -> None:
         positive("SCAFFOLD", "server_lr (η_g)", self.server_lr, "the server would never move; 1 is usual")
         if self.budget.optimizer != "sgd":
-            raise MethodError("SCAFFOLD reads mean gradients off the distance a client went, which Adam rescales; "
-                              "use budget.optimizer=sgd")
+            raise MethodError(
+                "SCAFFOLD reads mean gradients off the distance a client went, which Adam rescales; use budget.optimizer=sgd"
+            )
 
     def init(self, task: Task, clients: int) -> tuple[Server, Params]:
         kept = task.withheld(self.norm)  # what is never averaged has no drift to correct

@@ -46,13 +46,15 @@ class SphereFed(Method[Server, Down, Up, tuple[()]]):
     def __post_init__(self) -> None:
         positive("SphereFed", "ridge (r)", self.ridge, "features that never vary would make the least squares singular")
         if self.rounds < 1 + self.calibrate:
-            raise MethodError(f"SphereFed needs rounds ≥ {1 + self.calibrate}, got {self.rounds}: "
-                              "the round that calibrates does not train")
+            raise MethodError(
+                f"SphereFed needs rounds ≥ {1 + self.calibrate}, got {self.rounds}: the round that calibrates does not train"
+            )
 
     def check(self, task: Task, sizes: list[int], participants: int) -> None:
         if task.classes > task.width:
-            raise MethodError(f"SphereFed needs {task.classes} orthogonal class vectors in {task.width} features: "
-                              "the network needs wider ones")
+            raise MethodError(
+                f"SphereFed needs {task.classes} orthogonal class vectors in {task.width} features: the network needs wider ones"
+            )
 
     def init(self, task: Task, clients: int) -> tuple[Server, tuple[()]]:
         body, head = task.split(task.params())[0], _sphere(task).params()

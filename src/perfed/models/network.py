@@ -33,9 +33,7 @@ def image(shape: Sequence[int], model: str, least: int = 1) -> tuple[int, int, i
     return channels, height, width
 
 
-def norm_conv(
-    inputs: int, outputs: int, size: int, *, stride: int = 1, padding: int = 0, bias: bool = True
-) -> list[nn.Module]:
+def norm_conv(inputs: int, outputs: int, size: int, *, stride: int = 1, padding: int = 0, bias: bool = True) -> list[nn.Module]:
     """Return convolution, BatchNorm and ReLU."""
     conv = nn.Conv2d(inputs, outputs, size, stride=stride, padding=padding, bias=bias)
     return [conv, nn.BatchNorm2d(outputs), nn.ReLU()]
@@ -61,9 +59,7 @@ def wrap(module: nn.Module, head: str | None = None, example: Tensor | None = No
 
 def _last_linear(module: nn.Module) -> str:
     if isinstance(module, nn.Linear):
-        raise InputError(
-            "a single linear layer has no body; put nn.Flatten or nn.Identity before it in an nn.Sequential"
-        )
+        raise InputError("a single linear layer has no body; put nn.Flatten or nn.Identity before it in an nn.Sequential")
     names: list[str] = [path for path, part in module.named_modules() if isinstance(part, nn.Linear)]
     if not names:
         raise InputError(f"{type(module).__name__} has no linear layer to be its head; name the head's submodule")

@@ -68,9 +68,7 @@ def resnet10(shape: Sequence[int], classes: int) -> Network:
     return _resnet(shape, classes, "resnet10", (1, 1, 1, 1))
 
 
-def resnet18(
-    shape: Sequence[int], classes: int, *, weights: str | Path | None = None, projector: int | None = None
-) -> Network:
+def resnet18(shape: Sequence[int], classes: int, *, weights: str | Path | None = None, projector: int | None = None) -> Network:
     """Two blocks of 64, 128, 256 and 512 channels each; ``weights`` is a torchvision .pth or a safetensors file.
 
     ``projector`` is the hidden width of two layers between encoder and classifier, as DualFed's baselines have them;
@@ -111,9 +109,7 @@ def load_encoder(encoder: nn.Module, path: Path, channels: int = 3) -> None:
             raise DataError(f"{path}: '{name}' has shape {found}, expected {right} as in torchvision's ResNet-18")
     extra = sorted(set(stored) - set(wanted))
     if extra:
-        raise DataError(
-            f"{path} has '{extra[0]}', which ResNet-18 has not; expected the weights of a torchvision ResNet-18"
-        )
+        raise DataError(f"{path} has '{extra[0]}', which ResNet-18 has not; expected the weights of a torchvision ResNet-18")
     encoder.load_state_dict(stored)
 
 

@@ -21,9 +21,7 @@ class Rows(nn.Module):
 def harcnn(shape: Sequence[int], classes: int) -> Network:
     """Two convolutions over 9 steps; the head is a stack of three linear layers."""
     if len(shape) not in (2, 3) or (len(shape) == 3 and shape[1] != 1):
-        raise InputError(
-            f"harcnn takes signals (channels, time) or (channels, 1, time), got inputs of shape {tuple(shape)}"
-        )
+        raise InputError(f"harcnn takes signals (channels, time) or (channels, 1, time), got inputs of shape {tuple(shape)}")
     channels, time = shape[0], shape[-1]
     if time < LEAST:
         raise InputError(f"harcnn takes signals of at least {LEAST} steps, got {time}")
@@ -38,7 +36,5 @@ def harcnn(shape: Sequence[int], classes: int) -> Network:
         nn.Flatten(),
     )
     left = ((time - 8) // 2 - 8) // 2
-    head = nn.Sequential(
-        nn.Linear(64 * left, 1024), nn.ReLU(), nn.Linear(1024, 512), nn.ReLU(), nn.Linear(512, classes)
-    )
+    head = nn.Sequential(nn.Linear(64 * left, 1024), nn.ReLU(), nn.Linear(1024, 512), nn.ReLU(), nn.Linear(512, classes))
     return Network(body, head)

@@ -24,9 +24,7 @@ class MeanOfWords(nn.Module):
         return found
 
 
-def fasttext(
-    shape: Sequence[int], classes: int, vocabulary: Any = None, *, features: int = 32, sparse: bool = True
-) -> Network:
+def fasttext(shape: Sequence[int], classes: int, vocabulary: Any = None, *, features: int = 32, sparse: bool = True) -> Network:
     """Word vectors, mean, linear layer; the head is a linear layer too."""
     if len(shape) != 1:
         raise InputError(f"fasttext takes sequences of tokens (length,), got inputs of shape {tuple(shape)}")

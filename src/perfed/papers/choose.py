@@ -32,9 +32,7 @@ def choose(recipe: Recipe, only: Sequence[str]) -> tuple[list[Entry], list[Entry
             raise suggest("row or column", word, _words(recipe))
         for axis, ids in found.items():
             kept[axis] |= ids
-    rows, columns = (
-        [entry for entry in entries if not kept[axis] or entry.id in kept[axis]] for axis, entries in axes.items()
-    )
+    rows, columns = ([entry for entry in entries if not kept[axis] or entry.id in kept[axis]] for axis, entries in axes.items())
     return rows, columns
 
 

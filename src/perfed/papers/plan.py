@@ -72,8 +72,10 @@ def plans(recipe: Recipe, asked: Asked) -> list[Plan]:
     letters = [key for key in (text.partition("=")[0] for text in asked.overrides) if key in recipe.paper.symbols]
     for letter in letters:
         if not any(_takes(recipe, cell, letter) for cell in cells):
-            raise InputError(f"'{letter}' is a letter of the paper's own method; what is chosen has it nowhere, or varies it; "
-                             f"{recipe.paper.symbols[letter]}=VALUE sets it regardless")
+            raise InputError(
+                f"'{letter}' is a letter of the paper's own method; what is chosen has it nowhere, or varies it; "
+                f"{recipe.paper.symbols[letter]}=VALUE sets it regardless"
+            )
     return list(_plans(recipe, asked, cells))
 
 

@@ -13,13 +13,9 @@ def check_fractions(validation: float, test: float) -> None:
     """Refuse fractions that leave nothing to train on."""
     for name, value in (("validation", validation), ("test", test)):
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
-            raise InputError(
-                f"{name} must be from 0 to below 1, got {value!r}; 0.25 is a quarter of each client's samples"
-            )
+            raise InputError(f"{name} must be from 0 to below 1, got {value!r}; 0.25 is a quarter of each client's samples")
     if validation + test >= 1:
-        raise InputError(
-            f"validation={validation:g} and test={test:g} leave nothing to train on; keep their sum below 1"
-        )
+        raise InputError(f"validation={validation:g} and test={test:g} leave nothing to train on; keep their sum below 1")
 
 
 def part_sizes(samples: int, validation: float, test: float) -> tuple[int, int, int]:

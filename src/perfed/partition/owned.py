@@ -125,9 +125,7 @@ def demand(partition: Partition, clients: int | None, samples: int) -> int:
 
 def too_many_classes(wanted: int, classes: int) -> InputError:
     """Return the error for more classes per client than there are."""
-    return InputError(
-        f"classes_per_client is {wanted}, but the data has only {classes} classes; take at most {classes}"
-    )
+    return InputError(f"classes_per_client is {wanted}, but the data has only {classes} classes; take at most {classes}")
 
 
 def class_members(y: Indices, pool: Indices, classes: int) -> list[Indices]:

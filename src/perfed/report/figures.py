@@ -43,9 +43,7 @@ def curves(runs: Sequence[Run], *, figure: str = "weighted", series: str = "test
         return draw(runs, lines, guess, AXIS[figure], width)
 
 
-def gains(
-    runs: Sequence[Run], over: str = "local", *, moment: Moment = "last", width: float = WIDTH
-) -> "Figure | None":
+def gains(runs: Sequence[Run], over: str = "local", *, moment: Moment = "last", width: float = WIDTH) -> "Figure | None":
     """Draw what every client gains over the run of method ``over``, sorted; ``None`` if nothing can be compared.
 
     A client that is the same in all seeds is averaged over them; otherwise every client of every seed has a bar.

@@ -120,9 +120,7 @@ def _results(runs: Sequence[Run], table: Table, options: dict[str, str]) -> Sect
             rows.append([pair.other, str(pair.seeds), f"{100 * pair.difference:+.2f}", *chances])
         text = f"Whether {pairs[0].leader} is ahead, seed by seed (best round, weighted)"
         parts += [("heading", text), ("numbers", rows)]
-        parts.append(
-            ("soft", "Two-sided. Holm's correction is for the number of rows; the leader was picked by looking.")
-        )
+        parts.append(("soft", "Two-sided. Holm's correction is for the number of rows; the leader was picked by looking."))
     return Section("results", "Results", parts)
 
 
@@ -135,9 +133,7 @@ def _curves(runs: Sequence[Run], options: dict[str, str]) -> Section:
         text += " The number in a panel is the accuracy of the last round."
     if runs[0].done > 10:
         text += " The axis begins where the lowest curve is after a tenth of the rounds."
-    return Section(
-        "curves", "Curves", [("figure", Picture(figures.curves(runs, series=series, width=WIDTH), text.strip()))]
-    )
+    return Section("curves", "Curves", [("figure", Picture(figures.curves(runs, series=series, width=WIDTH), text.strip()))])
 
 
 def _gains(runs: Sequence[Run]) -> Section:
@@ -146,9 +142,7 @@ def _gains(runs: Sequence[Run]) -> Section:
     for over in ANCHORS:
         figure = figures.gains(runs, over, width=WIDTH)
         if figure is not None:
-            text = (
-                f"{bars}: its accuracy in the last round less that with {title(over)}. Filled bars gain, hatched lose."
-            )
+            text = f"{bars}: its accuracy in the last round less that with {title(over)}. Filled bars gain, hatched lose."
             parts += [("heading", f"Over {title(over)}"), ("figure", Picture(figure, text))]
     return Section("gains", "Who gains, who loses", parts)
 
@@ -158,9 +152,7 @@ def _clients(runs: Sequence[Run], table: Table) -> Section:
     parts: list[tuple[str, Any]] = [("figure", Picture(figures.spread(runs, width=WIDTH), text))]
     keys = [f"{moment}.{figure}" for moment in ("best", "last", "validation") for figure in ("std", "cv")]
     parts.append(("results", table.pick(*keys)))
-    parts.append(
-        ("soft", "Spread over clients in points: lower is fairer. cv is the deviation divided by weighted accuracy.")
-    )
+    parts.append(("soft", "Spread over clients in points: lower is fairer. cv is the deviation divided by weighted accuracy."))
     seed = next(iter(runs[0].clients))
     described = runs[0].clients[seed]
     columns = [run.accuracies("last").get(seed) for run in runs]
@@ -168,9 +160,7 @@ def _clients(runs: Sequence[Run], table: Table) -> Section:
     clients = len(described["names"])
     for number in range(clients)[:LISTED]:
         sizes = [str(described[part][number]) if part in described else MISSING for part in ("train", "test")]
-        scores = [
-            _percent(column[number]) if column is not None and number < len(column) else MISSING for column in columns
-        ]
+        scores = [_percent(column[number]) if column is not None and number < len(column) else MISSING for column in columns]
         rows.append([described["names"][number], *sizes, *scores])
     listed = f"the first {LISTED} of {clients}" if clients > LISTED else f"all {clients}"
     parts.append(("clients", Fold(f"Last round of seed {seed}, {listed} clients one by one (%)", rows)))
@@ -218,11 +208,7 @@ def _repeat(runs: Sequence[Run]) -> Section:
         advice = "Stacked rounds differently, by 10⁻⁵: name the transport for the same bits."
         parts.append(("soft", f"transport=auto chose {taken}. {advice}"))
     first = flat({key: value for key, value in runs[0].manifest.items() if key != "command"})
-    shared = [
-        [key, _shown(value)]
-        for key, value in first.items()
-        if all(flat(run.manifest).get(key) == value for run in runs)
-    ]
+    shared = [[key, _shown(value)] for key, value in first.items() if all(flat(run.manifest).get(key) == value for run in runs)]
     if shared:
         parts.append(("details", Fold("Versions, machine and hashes", [["What", "Value"], *shared])))
     return Section("repeat", "How to repeat it", parts)

@@ -186,9 +186,7 @@ def _keys(page: "Figure", classes: Sequence[str], clients: Sequence[str], shown:
 
     handles = []
     if len(shown) <= 20:
-        handles = [
-            Line2D([], [], color=TINTS[n % len(TINTS)], marker="s", ls="", label=classes[n]) for n in sorted(shown)
-        ]
+        handles = [Line2D([], [], color=TINTS[n % len(TINTS)], marker="s", ls="", label=classes[n]) for n in sorted(shown)]
     if 1 < len(clients) <= 10:
         handles += [Line2D([], [], color="#444444", marker=MARKS[n % len(MARKS)], ls="", label=c) for n, c in enumerate(clients)]
     if handles:

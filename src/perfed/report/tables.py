@@ -172,9 +172,7 @@ SHORT = {  # for a terminal: heading of a column
 def short(table: Table) -> tuple[list[str], list[list[str]]]:
     """Return headings and rows of the columns that fit a terminal."""
     kept = [number for number, column in enumerate(table.columns) if column.key in SHORT]
-    heads = [
-        table.columns[n].title if table.columns[n].key == "cost.bytes_up" else SHORT[table.columns[n].key] for n in kept
-    ]
+    heads = [table.columns[n].title if table.columns[n].key == "cost.bytes_up" else SHORT[table.columns[n].key] for n in kept]
     return ["method", *heads], [[row.name, *(row.cells[number].both for number in kept)] for row in table.rows]
 
 
@@ -182,10 +180,7 @@ def records(table: Table) -> list[dict[str, Any]]:
     """Return one object per row with unrounded values (fractions, bytes, seconds), for JSON."""
     return [
         {"method": row.method, "name": row.name}
-        | {
-            column.key: {"mean": cell.value, "std": cell.spread}
-            for column, cell in zip(table.columns, row.cells, strict=True)
-        }
+        | {column.key: {"mean": cell.value, "std": cell.spread} for column, cell in zip(table.columns, row.cells, strict=True)}
         for row in table.rows
     ]
 
@@ -222,9 +217,7 @@ def _majority(run: Run) -> dict[str, Any]:
     try:
         return majority(run.clients)
     except KeyError as error:
-        raise RunError(
-            f"'{run.path}' has a clients.json without {error}; it cannot be compared with guessing"
-        ) from error
+        raise RunError(f"'{run.path}' has a clients.json without {error}; it cannot be compared with guessing") from error
 
 
 def _costs(run: Run | None) -> dict[str, Any]:
@@ -282,15 +275,15 @@ def _notes(runs: Sequence[Run], best: str, series: str) -> list[str]:
 def ran_away(name: str, since: Mapping[Any, int]) -> str:
     """Return what to say of a run that ends with a loss that is of no use, by seed."""
     seeds = ", ".join(f"round {number} (seed {seed})" for seed, number in since.items())
-    return (f"{name} ran away: its loss is no number, or over {RUNAWAY:g} times that of the untrained model, "
-            f"since {seeds}. A smaller budget.lr may help.")
+    return (
+        f"{name} ran away: its loss is no number, or over {RUNAWAY:g} times that of the untrained model, "
+        f"since {seeds}. A smaller budget.lr may help."
+    )
 
 
 def split(run: Run) -> list[Any]:
     """Return what tells two splits apart: label counts and sizes of every client, by seed."""
-    return [
-        (seed, [clients.get(key) for key in ("labels", "test", "majority")]) for seed, clients in run.clients.items()
-    ]
+    return [(seed, [clients.get(key) for key in ("labels", "test", "majority")]) for seed, clients in run.clients.items()]
 
 
 def _tex(text: str) -> str:

@@ -103,9 +103,7 @@ class Exchange:
     def _take(self, reply: Reply) -> None:
         client = self.flying.pop(reply.message, None)
         if client is None or client in self.got:
-            self.refuse(
-                -1 if client is None else client, "an answer that was already given, or to nothing that was asked"
-            )
+            self.refuse(-1 if client is None else client, "an answer that was already given, or to nothing that was asked")
             return
         if reply.answer is None:
             log.warning("client %d: %s; sending again", client, reply.error)

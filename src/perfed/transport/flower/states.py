@@ -76,9 +76,7 @@ class States:
         body = path.read_bytes()
         return (body, note["extra"]) if hashlib.sha256(body).hexdigest() == note["answer"] else None
 
-    def put(
-        self, version: int, private: Private, *, base: int, request: str, body: bytes, extra: dict[str, Any]
-    ) -> None:
+    def put(self, version: int, private: Private, *, base: int, request: str, body: bytes, extra: dict[str, Any]) -> None:
         """Write a version with the answer that goes with it; the note comes last."""
         (self.folder / f"version-{version}.json").unlink(missing_ok=True)
         self._put(f"version-{version}.state", encode(private))
