@@ -65,8 +65,7 @@ def analyse(path: Path | str, name: str, seed: int | None = None, **options: Any
 
 def save(found: Result, folder: Path, name: str) -> list[Path]:
     """Write an analysis' values as JSON and its figure as PNG, SVG and PDF."""
-    from perfed.files import writing
-    from perfed.record import put_json
+    from perfed.disk import put_json, writing
     from perfed.report import canvas
 
     with writing(folder):

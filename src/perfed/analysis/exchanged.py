@@ -22,7 +22,7 @@ def angles_over_rounds(subject: Subject, options: Options) -> Result:
     last: masks.Angles | None = None
     for state in subject.states("the angle between updates"):
         ids = subject.participants(state.round + 1)
-        if len(ids) < 2 or (state.round >= subject.run.settings.rounds and rounds):
+        if len(ids) < 2 or (state.round >= subject.run.experiment.rounds and rounds):
             continue
         last = masks.angles([update(state.replay(client)) for client in ids])
         rounds.append(float(state.round + 1))
@@ -133,7 +133,7 @@ def collaborators(subject: Subject, options: Options) -> Result:
     counts: list[list[int]] = []
     method: Any = None
     for state in subject.states("the number of collaborators"):
-        if state.round >= subject.run.settings.rounds and rounds:
+        if state.round >= subject.run.experiment.rounds and rounds:
             continue
         ids, method = subject.participants(state.round + 1), state.site.method
         found = critical(subject, state, ids)

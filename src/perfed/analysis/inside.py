@@ -33,7 +33,7 @@ def views(subject: Subject) -> dict[str, Callable[[State, int, Tensor], Tensor]]
 
     if subject.method == "dualfed":
         return {"before the projector": body, "after the projector": lambda s, c, x: s.seen(c, x, "projector")}
-    if subject.method == "fedpick" and subject.job.method.selection != "none":  # type: ignore[attr-defined]
+    if subject.method == "fedpick" and subject.site.method.selection != "none":  # type: ignore[attr-defined]
         return {
             "selected features": lambda s, c, x: body(s, c, x) * picked(s, c, body(s, c, x)),
             "rejected features": lambda s, c, x: body(s, c, x) * (1 - picked(s, c, body(s, c, x))),
@@ -326,7 +326,7 @@ def sparsity(subject: Subject, options: Options) -> Result:
     before: list[float] = []
     after: list[float] = []
     for state in subject.states("sparsity before and after aggregation"):
-        if state.round >= subject.run.settings.rounds and rounds:
+        if state.round >= subject.run.experiment.rounds and rounds:
             continue
         present = subject.participants(state.round + 1)
         merged, answers = state.next(present)

@@ -52,10 +52,9 @@ def attack(subject: Subject, options: Options, checked: Checked | None = None) -
     """Recover pictures from one client's upload in the first round, where uploads tell most, and judge them."""
     client = options.client or 0
     subject.chosen(client)
-    job = subject.job
-    if job.federation.x.dim() != 4:
+    state = subject.start
+    if state.site.federation.x.dim() != 4:
         raise RunError("the attack recovers pictures; this run has none")
-    state = State(0, job.site, job.server, {}, job.store.first)
     scope = options.scope or USUAL.get(subject.method) or _natural(state)
     checked = checked or control(state, client, options)
     count = max(options.images, 2 if state.site.task.needs_pairs else 1)

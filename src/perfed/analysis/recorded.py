@@ -103,7 +103,7 @@ def bytes_to_target(subject: Subject, options: Options) -> Result:
     """Count MiB until a target accuracy, as sent and as DualFed counts."""
     if options.target is None:
         raise InputError("communication needs a target accuracy, such as --target 0.85")
-    rule = subject.run.settings.report
+    rule = subject.run.experiment.report
     true = cost_to_target(subject.lines, options.target, rule=rule)
     counted = cost_to_target(subject.lines, options.target, rule=rule, count="paper", parameters=parameters(subject))
     says = []
@@ -143,7 +143,7 @@ def parameters(subject: Subject) -> int:
 def _projector(subject: Subject) -> int:
     from safetensors import safe_open
 
-    states = sorted(subject.folder.glob("checkpoint-*.safetensors"))
+    states = subject.folder.states
     if not states:
         raise RunError(f"'{subject.path}' has no checkpoint to count the projector in")
     with safe_open(states[-1], framework="np") as file:
@@ -169,8 +169,8 @@ def seconds(subject: Subject, options: Options) -> Result:
 def learning_curves(subject: Subject, options: Options) -> Result:
     """Draw accuracy and loss over rounds, over all seeds."""
     runs = [read(subject.path)] + ([read(options.reference)] if options.reference else [])
-    picture = figures.curves(runs, figure=subject.run.settings.report, series=subject.run.settings.series)
-    summary = runs[0].summary(report=subject.run.settings.report)
+    picture = figures.curves(runs, figure=subject.run.experiment.report, series=subject.run.experiment.series)
+    summary = runs[0].summary(report=subject.run.experiment.report)
     return Result({"accuracy": summary}, [], figure=picture)
 
 

@@ -107,7 +107,7 @@ def _told(on_round: Any) -> Any:
 
 
 def _show(run: Path, json: bool) -> None:
-    from ..record import get_json
+    from ..disk import get_json
 
     path = run / "summary.json"
     found: dict[str, Any] = get_json(path) if path.exists() else {"run": str(run)}

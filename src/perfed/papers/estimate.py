@@ -12,13 +12,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from perfed import models, trees
-from perfed.build import method_of
 from perfed.data.catalogue import CATALOGUE
 from perfed.data.inputs import channels_last
 from perfed.papers import listing, load
 from perfed.papers.paper import nested
 from perfed.papers.stand_in import here, sizes
-from perfed.settings import Settings, build
+from perfed.runs.assemble import method_of
+from perfed.runs.experiment import Experiment
+from perfed.runs.parse import build
 from perfed.task import Task
 
 STEP = 10  # samples of a timed step at most; more only cost time in proportion
@@ -38,7 +39,7 @@ SIZES = (64, 112)  # pixels at which networks for larger pictures are timed
 WORDS = 30_000  # of a vocabulary; its size hardly matters for the time of a step
 
 
-def seconds(settings: Settings) -> float:
+def seconds(settings: Experiment) -> float:
     """Return the seconds of one seed on one core."""
     entry = CATALOGUE.get(settings.data.name)
     if entry is None:
@@ -51,7 +52,7 @@ def seconds(settings: Settings) -> float:
     return settings.rounds * (fitted * passes * train + tested * test * (2 if settings.after else 1) / settings.every)
 
 
-def room(settings: Settings) -> float:
+def room(settings: Experiment) -> float:
     """Return the bytes of the states that one seed leaves on disk: the last one, and those kept for analyses."""
     entry = CATALOGUE.get(settings.data.name)
     if entry is None:
@@ -78,7 +79,7 @@ def task_of(model: str, options: tuple[tuple[str, Any], ...], shape: tuple[int, 
     return Task.of(net, shape, max(2, classes), example=noise(model, 2, shape))
 
 
-def shape_of(settings: Settings) -> tuple[int, ...]:
+def shape_of(settings: Experiment) -> tuple[int, ...]:
     """Return the shape of an input, whether its data is here or not."""
     entry = CATALOGUE[settings.data.name]
     size = settings.data.options.get("size") or entry.size
@@ -86,12 +87,12 @@ def shape_of(settings: Settings) -> tuple[int, ...]:
     return (shape[0], size, size) if size and len(shape) == 3 and shape[1] == shape[2] else shape
 
 
-def clients_of(settings: Settings) -> int:
+def clients_of(settings: Experiment) -> int:
     """Return how many clients take part."""
     return settings.clients or len(CATALOGUE[settings.data.name].groups) or 20
 
 
-def samples(settings: Settings) -> tuple[float, float]:
+def samples(settings: Experiment) -> tuple[float, float]:
     """Return how many samples all clients together train on and are tested on in a round."""
     entry = CATALOGUE[settings.data.name]
     train, test = sizes(entry)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from perfed.disk import put, put_json
 from perfed.papers.plan import Plan
 from perfed.papers.recipe import Entry, Published, Reading, Recipe
 from perfed.papers.run import recalled
 from perfed.papers.values import Value, value
-from perfed.record import put, put_json
 from perfed.report.tables import MISSING, Cell, Column, Row, Table, csv, latex, markdown
 
 MINUS = "−"

@@ -8,11 +8,12 @@ import numpy as np
 from perfed.analysis.communication import cost_to_target
 from perfed.analysis.recorded import parameters
 from perfed.analysis.subject import Subject
+from perfed.disk import get_json
 from perfed.errors import RunError
 from perfed.evaluate.summary import Line, choose, rates
 from perfed.papers.recipe import Reading
-from perfed.record import get_json
 from perfed.report.read import Run, options, read
+from perfed.runs.folder import RunFolder
 
 SCALE = {"%": 100.0, "1e-2": 100.0}
 
@@ -116,7 +117,7 @@ def _attacked(run: Run, seed: int, reading: Reading) -> tuple[float | None, str]
 
 def attacked(path: Path, seed: int, reading: Reading) -> Path:
     """Return where the attack on a run's upload is written down."""
-    return path / f"seed-{seed}" / f"attack-{reading.scope}.json"
+    return RunFolder(path).seed(seed).note(f"attack-{reading.scope}")
 
 
 def _verdict(run: Run, reading: Reading) -> str:

@@ -1,20 +1,16 @@
-"""What there is: every method with its fields and messages, and what this machine can do."""
+"""What there is: every method with its fields and messages."""
 
 import ast
 import inspect
-import os
-import platform
-import shutil
 from dataclasses import MISSING, fields
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from . import methods, trees
-from .build import federation_of, method_of, samples_of, split_of, task_of
-from .method import Method
-from .settings import Settings, build
-from .transport import Serial, Site, Store
-from .trees import Tree
+from .. import methods, trees
+from ..method import Method
+from ..transport import Serial
+from ..trees import Tree
+from .assemble import assemble
+from .experiment import Experiment
 
 
 def everything() -> list[dict[str, Any]]:
@@ -71,29 +67,16 @@ def meanings(kind: type[Method[Any, Any, Any, Any]]) -> list[dict[str, Any]]:
 
 def _leaves(name: str, model: str, data: str) -> dict[str, list[dict[str, Any]]]:
     """Return what one client receives, answers and keeps, found by one tiny round."""
-    settings = build(
-        {
-            "method": name,
-            "model": model,
-            "data": data,
-            "clients": 3,
-            "rounds": 1000,
-            "partition": "iid",
-            "budget": {"batch_size": 2000},
-        }
-    )
-    samples = samples_of(settings)
-    return traffic(settings, samples)
+    budget = {"batch_size": 2000}
+    return traffic(Experiment(method=name, model=model, data=data, clients=3, rounds=1000, partition="iid", budget=budget))
 
 
-def traffic(settings: Settings, samples: Any) -> dict[str, list[dict[str, Any]]]:
+def traffic(experiment: Experiment) -> dict[str, list[dict[str, Any]]]:
     """Return names, shapes and bytes of what crosses and what stays for the first client of an experiment."""
-    federation, vocabulary = federation_of(settings, samples, split_of(settings, samples, 0), 0)
-    method, task = method_of(settings), task_of(settings, federation, 0, vocabulary)
-    site, server, first = Site.of(method, task, federation)
-    store = Store(first, len(federation))
-    down = method.send(server, 0)
-    up = next(iter(Serial(site, store).train(server, [0], 1, set(), False)))
+    made = assemble(experiment, 0)
+    site, store = made.site, made.store()
+    down = made.method.send(made.server, 0)
+    up = next(iter(Serial(site, store).train(made.server, [0], 1, set(), False)))
     private = store[0]
     found = {
         "down": dict(site.withheld.crossing(down)),
@@ -112,44 +95,3 @@ def _leaf(path: str, leaf: Tree) -> dict[str, Any]:
         "type": str(leaf.dtype).removeprefix("torch."),
         "bytes": trees.size_of(leaf),
     }
-
-
-def checkup() -> dict[str, Any]:
-    """Return what this machine and installation can do."""
-    import torch
-
-    checks = [
-        _check("python", platform.python_version() >= "3.11", platform.python_version()),
-        _check("torch", True, torch.__version__),
-        _check("cores", True, f"{os.cpu_count()}; one worker process each, one torch thread per worker"),
-        _check(
-            "cuda",
-            torch.cuda.is_available(),
-            "device=cuda works" if torch.cuda.is_available() else "no GPU: device=cpu",
-            need=False,
-        ),
-        _check(
-            "bf16",
-            torch.cpu._is_avx512_bf16_supported(),
-            "precision=bf16 pays off only with bf16 instructions",
-            need=False,
-        ),
-        _check("disk", shutil.disk_usage(".").free > 2**30, f"{shutil.disk_usage('.').free >> 30} GiB free here"),
-        _check(
-            "data",
-            bool(os.environ.get("PERFED_DATA")),
-            os.environ.get("PERFED_DATA") or "PERFED_DATA is not set; embedded data only",
-            need=False,
-        ),
-    ]
-    extras = {"pillow": "images", "scipy": "test", "flwr": "flower", "cryptography": "flower", "onnxscript": "onnx"}
-    for package, extra in extras.items():
-        try:
-            checks.append(_check(package, True, version(package)))
-        except PackageNotFoundError:
-            checks.append(_check(package, False, f'pip install "perfed[{extra}]"', need=False))
-    return {"ok": all(c["state"] != "missing" for c in checks), "checks": checks}
-
-
-def _check(what: str, fine: bool, note: str, *, need: bool = True) -> dict[str, str]:
-    return {"what": what, "state": "ok" if fine else "missing" if need else "absent", "note": note}

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
 
-from . import __version__
-from .errors import InputError, RunError, extra
-from .face import PersonalModel
-from .files import writing
+from .. import __version__
+from ..disk import writing
+from ..errors import InputError, RunError, extra
+from .personal import PersonalModel
 
 CARD = "perfed.json"  # in a .pt2; in ONNX the model's property "perfed"
 TOLERANCE = 1e-4  # of a score, relative to the largest
@@ -37,37 +37,59 @@ class _Stored(nn.Module):
     def __init__(self, model: PersonalModel, used: Container[str] | None = None) -> None:
         super().__init__()
         self._whole = (model,)  # not a submodule, whose tensors would all be taken along
-        for name, tensor in model.named_buffers(remove_duplicate=False):
+        for name, tensor in model.tensors():
             if used is None or name in used:
-                self.register_buffer(name, tensor.cpu())
+                self.register_buffer(name, tensor.detach().cpu())
 
     @torch.no_grad()
     def forward(self, samples: Tensor) -> Tensor:
         (model,) = self._whole
         own: dict[str, Any] = self._buffers
-        every = model.named_buffers(remove_duplicate=False)
+        every = model.tensors()
         leaves = [own[name] if name in own else torch.empty(like.shape, dtype=like.dtype) for name, like in every]
-        return model.scores(leaves, model.site.federation.inputs(samples, None))
+        return model.scores(leaves, model.inputs(samples, None))
 
 
 def export(
-    model: PersonalModel, path: Path | str, classes: Sequence[str] = (), about: Mapping[str, Any] | None = None
+    model: PersonalModel,
+    path: Path | str,
+    classes: Sequence[str] = (),
+    about: Mapping[str, Any] | None = None,
+    samples: tuple[Tensor, Tensor] | None = None,
 ) -> dict[str, Any]:
-    """Write a client's model to a ``.pt2`` or ``.onnx`` file, read it back, compare, and return what it says of itself.
+    """Write a client's model to a file that runs without perfed, read it back, and compare.
 
-    ``classes`` are the labels' names in order; ``about`` is noted beside them.
+    Args:
+        model: what ``run.model(3)`` returns.
+        path: a file that ends in ``.pt2`` or ``.onnx``.
+        classes: the labels' names in order.
+        about: what else is noted in the file.
+        samples: stored samples and labels to compare on; without them the comparison is on noise.
+
+    Returns:
+        What the file says of itself, its size, how far its scores are from the model's, and how many samples it got right.
+
+    Raises:
+        RunError: the model has diverged, or the file does not score as the model does.
+
+    Examples:
+        >>> import perfed, tempfile
+        >>> model = perfed.run(method="fedper", clients=3, rounds=1, progress=False).model(0)
+        >>> card = perfed.export(model, tempfile.mkdtemp() + "/client-0.pt2")
+        >>> card["method"], card["round"], card["apart"] < 1e-4
+        ('FedPer', 1, True)
     """
     path = Path(path)
     if path.suffix not in WAYS:
         raise InputError(f"a model's file ends in {' or '.join(WAYS)}, got '{path.name}'")
     write, read = WAYS[path.suffix]
-    x, y = _samples(model)
-    expected = torch.cat([model.raw(part.to(model.site.task.device)).cpu() for part in torch.split(x, BATCH)])
+    x, y = (_noise(model.stored), None) if samples is None else (samples[0].cpu(), samples[1].cpu())
+    expected = _scores(model, x)
     if not expected.isfinite().all():
         raise RunError(f"{model.name}'s model has diverged: its scores are no numbers")
     card = {
         "perfed": __version__,
-        "method": type(model.site.method).__name__,
+        "method": type(model.method).__name__,
         "client": model.name,
         "round": model.number,
         **(about or {}),
@@ -89,21 +111,33 @@ def export(
             if not apart <= TOLERANCE:
                 raise RunError(f"'{path}' was not written: its scores differ from the model's by {apart:.1g} of the largest")
             half.replace(path)
-    right = int((scores.argmax(1) == y).sum())
-    return card | {"file": str(path), "bytes": path.stat().st_size, "apart": apart, "checked": len(y), "right": right}
+    found = card | {"file": str(path), "bytes": path.stat().st_size, "apart": apart}
+    right = None if y is None else int((scores.argmax(1) == y).sum())
+    return found | {"checked": len(x), "right": right}
 
 
-def _samples(model: PersonalModel) -> tuple[Tensor, Tensor]:
-    """Return the client's test samples, or others of its own where it has none, as they are stored."""
-    fed = model.site.federation
-    rows = next((own for part in (fed.test, fed.validation, fed.train) if len(own := part[model.client])), None)
-    if rows is None:
-        raise RunError(f"{model.name} has no sample to try its model with")
-    return fed.x[rows].cpu(), fed.y[rows].cpu()
+@torch.no_grad()
+def _scores(model: PersonalModel, x: Tensor) -> Tensor:
+    """Return the model's scores as it serves."""
+    before = model.training
+    place = next((leaf.device for _, leaf in model.tensors()), x.device)
+    try:
+        return torch.cat([model.eval().raw(part.to(place)).cpu() for part in torch.split(x, BATCH)])
+    finally:
+        model.train(before)
+
+
+def _noise(like: Tensor, count: int = 64) -> Tensor:
+    """Return made-up samples of the stored kind."""
+    generator = torch.Generator().manual_seed(0)
+    shape = (count, *like.shape[1:])
+    if like.is_floating_point():
+        return torch.randn(shape, generator=generator, dtype=like.dtype)
+    return torch.randint(0, 256 if like.dtype == torch.uint8 else 2, shape, generator=generator).to(like.dtype)
 
 
 def _stored(model: PersonalModel) -> str:
-    return STORED.get(getattr(model.site.federation.inputs, "kind", ""), "samples as the data set stores them")
+    return STORED.get(getattr(model.inputs, "kind", ""), "samples as the data set stores them")
 
 
 def _program(net: nn.Module, example: Tensor) -> ExportedProgram:

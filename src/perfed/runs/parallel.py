@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from . import experiment
-from .data import Samples
-from .errors import PerfedError, RunError
-from .experiment import Run
-from .job import OnRound
-from .partition import Split
+from ..errors import PerfedError, RunError
+from .assemble import Shared
+from .experiment import Experiment
+from .folder import RunFolder
+from .run import train as train_seed
+from .seed import OnRound
 
 Refused = Callable[["Cell", str], None]  # a cell and why it could not be trained
 
@@ -23,10 +23,10 @@ Refused = Callable[["Cell", str], None]  # a cell and why it could not be traine
 class Cell(NamedTuple):
     """One seed of one run, with the data it needs."""
 
-    run: Run
+    run: RunFolder
+    experiment: Experiment
     seed: int
-    samples: Samples
-    split: Split
+    shared: Shared
 
 
 def train(
@@ -40,7 +40,7 @@ def train(
     if workers < 2:
         for cell in cells:
             try:
-                experiment.train_seed(cell.run, cell.seed, cell.samples, cell.split, on_round)
+                train_seed(cell.run, cell.experiment, cell.seed, cell.shared, on_round)
             except PerfedError as wrong:
                 _refuse(cell, str(wrong), refused)
             else:
@@ -118,16 +118,16 @@ def _tell(cell: Cell, done: Callable[[Cell], None] | None) -> None:
 
 def _refuse(cell: Cell, why: str, refused: Refused | None) -> None:
     if refused is None:
-        raise RunError(f"{cell.run.settings.method.name}, seed {cell.seed}: {why}")
+        raise RunError(f"{cell.experiment.method.name}, seed {cell.seed}: {why}")
     refused(cell, why)
 
 
 def _train(cell: Cell, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a script ignores it by inheritance
     torch.set_num_threads(1)  # a forked process has none of its parent's threads and would wait for them for ever
-    alone = Run(cell.run.path, cell.run.settings.model_copy(update={"workers": 1}))
+    alone = cell.experiment.but(workers=1)
     try:
-        experiment.train_seed(alone, cell.seed, cell.samples, cell.split, lambda seed, done: pipe.send((seed, done.number)))
+        train_seed(cell.run, alone, cell.seed, cell.shared, lambda seed, done: pipe.send((seed, done.number)))
         pipe.send("done")
     except PerfedError as wrong:
         pipe.send(str(wrong))
