@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from perfed import experiment, settings
-from perfed.deploy import layout, operate
+from perfed.silos.flower import layout, operate
 
 OVERRIDES = ["method=fedrep", "data=digits", "model=mlp", "rounds=2", "budget.batch_size=32"]
 

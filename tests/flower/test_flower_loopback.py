@@ -16,14 +16,14 @@ from loopback import Loopback, lying, strangers
 
 from perfed import settings as setting
 from perfed.build import samples_of, split_of
-from perfed.deploy import certificates, operate
-from perfed.deploy.processes import Child, marked
 from perfed.job import Job
 from perfed.record import fingerprint
 from perfed.rounds import Protocol, rounds
 from perfed.sampling import Sampling
+from perfed.silos.flower import certificates, operate
+from perfed.silos.flower.processes import Child, marked
+from perfed.silos.messages import Ask, SiloAnswer
 from perfed.transport import Serial
-from perfed.transport.flower import Answer, Ask
 
 pytest.importorskip("flwr")
 pytestmark = pytest.mark.flower
@@ -141,7 +141,7 @@ def test_answers_that_cannot_be_right_are_refused_and_the_honest_run_is_unchange
     job, digest = honest(place, tmp_path, lambda number: {0, 1})
     model = job.site.task.params()
 
-    def change(ask: Ask, answer: Answer) -> Answer:
+    def change(ask: Ask, answer: SiloAnswer) -> SiloAnswer:
         return answer if ask.train is None else CHANGES[ask.train - 1][1](answer, model)
 
     with lying(place, 2, change):

@@ -89,8 +89,9 @@ def _run(folder: Path, asked: list[str] | None, seed: int | None, at: int | None
 
 def _silo(folder: Path) -> tuple[list[int], Made]:
     """Return how to get the model that a silo of a deployment serves."""
-    from ..deploy.work import Config, Silo
+    from ..silos.config import SiloConfig
+    from ..silos.silo import Silo
 
-    model, job, ask = Silo(Config.load(folder / "silo.yaml")).model()
+    model, job, ask = Silo(SiloConfig.load(folder / "silo.yaml")).model()
     about = {"run": ask.experiment, "seed": ask.seed} | ({"vocabulary": job.words} if job.words else {})
     return [0], lambda _: (model, job.facts["classes"], about, job.site.federation.some(0))

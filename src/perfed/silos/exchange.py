@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from ...errors import PerfedError, WireError
-from .messages import Answer, Ask
+from ..errors import PerfedError, WireError
+from .messages import Ask, SiloAnswer
 
-log = logging.getLogger("perfed.flower")
+log = logging.getLogger("perfed.silos")
 
 
 class Reply(NamedTuple):
     """What came back for one message: an answer, or why there is none."""
 
     message: str  # the id of the message it answers
-    answer: Answer | None
+    answer: SiloAnswer | None
     error: str = ""
 
 
@@ -51,7 +51,7 @@ class Exchange:
 
     carrier: Carrier
     asks: Mapping[int, Ask]
-    accept: Callable[[Ask, Answer], Any]  # raises for an answer that cannot be right
+    accept: Callable[[Ask, SiloAnswer], Any]  # raises for an answer that cannot be right
     patience: Patience
     refuse: Callable[[int, str], None]  # client, why
     flying: dict[str, int] = field(default_factory=dict)  # message → client

@@ -1,6 +1,5 @@
 """A silo's private states on its own disk, one version per trained round, and the answers that belong to them."""
 
-import fcntl
 import hashlib
 import json
 import os
@@ -10,9 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ...errors import RunError
-from ...wire import Withheld, decode, encode
-from ..site import Private
+from ..errors import RunError
+from ..transport.site import Private
+from ..wire import Withheld, decode, encode
+from . import keep
 
 _NAME = re.compile(r"[0-9a-f]{8,64}(-[0-9]{1,19})?")
 
@@ -32,9 +32,7 @@ class States:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Let one process at a time work on this experiment; the lock ends with the process."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with (self.folder / "lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with keep.locked(self.folder / "lock"):
             yield
 
     def secret(self) -> int:
@@ -122,13 +120,4 @@ class States:
             raise RunError(f"version {version} of the private state is damaged: {damaged}") from damaged
 
     def _put(self, name: str, content: bytes) -> None:
-        half = self.folder / f"{name}.half"
-        with open(half, "wb", opener=_private) as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        half.replace(self.folder / name)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+        keep.put(self.folder / name, content)

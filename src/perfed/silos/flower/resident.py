@@ -7,20 +7,21 @@ from dataclasses import replace
 from multiprocessing.connection import Listener
 from pathlib import Path
 
-from ..errors import WireError
-from ..transport.flower.messages import Answer, Ask, pack, unpack
-from .work import Config, Silo
+from ...errors import WireError
+from ..config import SiloConfig
+from ..messages import Ask, SiloAnswer, pack, unpack
+from ..silo import Silo
 
 
 def answer(path: Path, head: str, body: bytes, before: Silo | None = None) -> tuple[str, bytes]:
     """Return the silo's answer to a message; configuration and policy are read anew for every one."""
-    config = Config.load(path)
+    config = SiloConfig.load(path)
     silo = before or Silo(config)
     silo.config = config
     try:
         found = silo.answer(unpack(Ask, head, body))
     except WireError as wrong:
-        found = Answer(experiment="", client=config.client, base=-1, refused=str(wrong))
+        found = SiloAnswer(experiment="", client=config.client, base=-1, refused=str(wrong))
     try:
         return pack(found)
     except ValueError:  # a score that JSON has no number for
@@ -28,9 +29,9 @@ def answer(path: Path, head: str, body: bytes, before: Silo | None = None) -> tu
 
 
 def serve(path: Path, socket: Path) -> None:
-    """Answer one message after the other, for ever; only this user can connect."""
+    """SiloAnswer one message after the other, for ever; only this user can connect."""
     socket.unlink(missing_ok=True)
-    silo = Silo(Config.load(path))
+    silo = Silo(SiloConfig.load(path))
     before = os.umask(0o177)
     listener = Listener(str(socket), family="AF_UNIX")
     os.umask(before)

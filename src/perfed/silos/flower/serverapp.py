@@ -6,7 +6,7 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from ..errors import PerfedError
+from ...errors import PerfedError
 
 app = ServerApp()
 
@@ -14,10 +14,11 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Conduct the experiment of the server's folder."""
+    from ..conductor import Conductor
+    from ..keep import alone
+    from ..terms import Terms
     from .carrier import GridCarrier
     from .certificates import roster
-    from .processes import alone
-    from .study import Study, Terms
 
     folder = Path(str(context.run_config["folder"]))
     told = logging.FileHandler(folder / "server.log", encoding="utf-8")
@@ -28,7 +29,7 @@ def main(grid: Grid, context: Context) -> None:
             if not free:  # an earlier start of this experiment survived and goes on
                 return
             carrier = GridCarrier(grid, roster(folder, Terms.load(folder / "server.yaml").silos))
-            Study(folder, carrier).conduct()
+            Conductor(folder, carrier).conduct()
     except PerfedError as refused:
         (folder / "stopped.txt").write_text(f"{refused}\n", encoding="utf-8")
         raise

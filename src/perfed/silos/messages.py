@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-from ...errors import WireError
+from ..errors import WireError
 
 FORMAT = 1
 
@@ -30,7 +30,7 @@ class Ask:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class SiloAnswer:
     """What a silo answers; ``refused`` says why it did not do what it was asked."""
 
     experiment: str
@@ -47,10 +47,10 @@ class Answer:
     body: bytes = b""  # what the client answers
 
 
-M = TypeVar("M", Ask, Answer)
+M = TypeVar("M", Ask, SiloAnswer)
 
 
-def pack(message: Ask | Answer) -> tuple[str, bytes]:
+def pack(message: Ask | SiloAnswer) -> tuple[str, bytes]:
     """Return a message as a JSON head and the codec's bytes."""
     head = {k: v for k, v in asdict(message).items() if k != "body"}
     return json.dumps({"format": FORMAT, **head}, allow_nan=False, default=str), message.body

@@ -2,17 +2,16 @@
 
 import contextlib
 import ctypes
-import fcntl
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..errors import MissingExtra
+from ...errors import MissingExtra
 
 MARK = "PERFED_DEPLOY"  # in the environment of everything that was started, so that nothing is left behind
 
@@ -136,26 +135,3 @@ def marked(mark: str) -> list[int]:
             if wanted in (folder / "environ").read_bytes().split(b"\0") and int(folder.name) != os.getpid():
                 found.append(int(folder.name))
     return found
-
-
-@contextlib.contextmanager
-def alone(server: Path, patience: float = 2.0) -> Iterator[bool]:
-    """Hold the server's lock for as long as this process conducts its experiment; say whether it could be had."""
-    end = time.monotonic() + patience  # who only looks holds it for a moment
-    with (server / "lock").open("w") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= end:
-                    yield False
-                    return
-                time.sleep(0.05)
-        yield True
-
-
-def busy(server: Path) -> bool:
-    """Whether a process conducts the server's experiment now."""
-    with alone(server, 0.0) as free:
-        return not free

@@ -15,10 +15,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from .. import settings as setting
-from ..errors import InputError, RunError, extra
+from ... import settings as setting
+from ...errors import InputError, RunError, extra
+from ..keep import busy
 from .layout import silos_of
-from .processes import Child, busy, end_all, environment, program
+from .processes import Child, end_all, environment, program
 
 Say = Callable[[str], None]
 OnLine = Callable[[int, dict[str, Any]], None]  # seed, a line of rounds.jsonl
@@ -87,7 +88,7 @@ def silo(folder: Path, mark: str) -> list[Child]:
     if len(str(socket)) > 100:  # longer than a socket's path may be: every message loads torch and the data anew
         return [node]
     node.env["PERFED_WORKER"] = str(socket)
-    serve = [sys.executable, "-m", "perfed.deploy.resident", str(folder / "silo.yaml"), str(socket)]
+    serve = [sys.executable, "-m", "perfed.silos.flower.resident", str(folder / "silo.yaml"), str(socket)]
     return [Child(f"{folder.name} worker", serve, env, folder / "logs" / "worker.log", kept=True, back=0.5), node]
 
 
@@ -124,7 +125,7 @@ def register(server: Path, mark: str) -> None:
     (server / "flower" / "config.toml").write_text(config, encoding="utf-8")
     keys = [str(key) for key in sorted((server / "keys").glob("silo-*.pub"))]
     asked = subprocess.run(
-        [sys.executable, "-m", "perfed.deploy.registrar", *keys],
+        [sys.executable, "-m", "perfed.silos.flower.registrar", *keys],
         env=env,
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from .. import settings as setting
-from ..errors import InputError, RunError
+from ... import settings as setting
+from ...errors import InputError, RunError
 from . import certificates
 
 _APP = """\
@@ -23,8 +23,8 @@ dependencies = ["perfed[flower]"]
 publisher = "perfed"
 
 [tool.flwr.app.components]
-serverapp = "perfed.deploy.server:app"
-clientapp = "perfed.deploy.silo:app"
+serverapp = "perfed.silos.flower.serverapp:app"
+clientapp = "perfed.silos.flower.clientapp:app"
 
 [tool.flwr.app.config]
 folder = "."
@@ -98,7 +98,7 @@ _ALWAYS = ("method", "model", "data", "clients", "rounds", "budget", "seeds")
 
 
 def _silo(folder: Path, number: int, settings: setting.Settings, address: Address, seeded: bool) -> None:
-    from ..transport.flower.policy import passes
+    from ..policy import passes
 
     own = folder / f"silo-{number}"
     own.mkdir(mode=0o700)

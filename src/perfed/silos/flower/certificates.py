@@ -1,25 +1,18 @@
 """A certificate authority of one's own, a server certificate, and a key pair for every silo."""
 
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError, extra
+from ...errors import InputError, extra
+from .. import keep
 
 if TYPE_CHECKING:
     from cryptography import x509
 
 WARN = 30  # days before a certificate ends
-
-
-def put_private(path: Path, content: bytes) -> None:
-    """Write a file that nobody else may read, from its first byte on."""
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
 
 
 def _pem(key: Any) -> bytes:
@@ -67,7 +60,7 @@ def authority(folder: Path, days: int = 3650) -> None:
         .add_extension(usage, critical=True)
         .sign(key, hashes.SHA384())
     )
-    put_private(folder / "ca.key", _pem(key))
+    keep.put(folder / "ca.key", _pem(key))
     (folder / "ca.crt").write_bytes(made.public_bytes(serialization.Encoding.PEM))
 
 
@@ -93,7 +86,7 @@ def server(ca: Path, folder: Path, hosts: Sequence[str], days: int = 365) -> Non
         )
         .sign(signer, hashes.SHA384())
     )
-    put_private(folder / "server.key", _pem(key))
+    keep.put(folder / "server.key", _pem(key))
     (folder / "server.crt").write_bytes(made.public_bytes(serialization.Encoding.PEM))
 
 
@@ -113,7 +106,7 @@ def node(folder: Path) -> bytes:
     from cryptography.hazmat.primitives.asymmetric import ec
 
     key = ec.generate_private_key(ec.SECP384R1())
-    put_private(folder / "node.key", key.private_bytes(s.Encoding.PEM, s.PrivateFormat.OpenSSH, s.NoEncryption()))
+    keep.put(folder / "node.key", key.private_bytes(s.Encoding.PEM, s.PrivateFormat.OpenSSH, s.NoEncryption()))
     public = key.public_key().public_bytes(s.Encoding.OpenSSH, s.PublicFormat.OpenSSH) + b"\n"
     (folder / "node.pub").write_bytes(public)
     return public

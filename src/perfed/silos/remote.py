@@ -1,4 +1,4 @@
-"""The transport `flower`: clients are silos behind a carrier, and one message scores a round and trains the next."""
+"""The transport of a deployment: clients are silos behind a carrier, and one message scores a round and trains the next."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -7,25 +7,25 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ... import trees
-from ...errors import RunError, WireError
-from ...federation import Federation
-from ...server import Uploads
-from ...trees import Tree
-from ...wire import Ledger, decode, encode
-from ..serial import one_thread
-from ..site import Private, Score, Site
-from ..store import Store
+from .. import trees
+from ..errors import RunError, WireError
+from ..federation import Federation
+from ..server import Uploads
+from ..transport.serial import one_thread
+from ..transport.site import Private, Score, Site
+from ..transport.store import Store
+from ..trees import Tree
+from ..wire import Ledger, decode, encode
 from .exchange import Carrier, Exchange, Patience
-from .messages import Answer, Ask
+from .messages import Ask, SiloAnswer
 
-log = logging.getLogger("perfed.flower")
+log = logging.getLogger("perfed.silos")
 
 UNSEEN = Score(0, 0, float("nan"))
 
 
 @dataclass(frozen=True)
-class Plan:
+class Ahead:
     """What the loop will ask next, known ahead because sampling is a function of the seed."""
 
     participants: Callable[[int], list[int]]  # of a round
@@ -37,7 +37,7 @@ class Plan:
 class Accepted(NamedTuple):
     """An answer that passed every check."""
 
-    answer: Answer
+    answer: SiloAnswer
     up: Tree  # None where nothing was trained
 
 
@@ -51,15 +51,15 @@ class Known:
     facts: dict[str, Any] = field(default_factory=dict)  # what every silo must agree on: classes and shape
 
 
-class Flower:
+class Remote:
     """Trains and scores silos; their private states never come here."""
 
     name = "flower"
 
     def __init__(
-        self, carrier: Carrier, site: Site, first: Private, known: Known, plan: Plan, ask: Ask, patience: Patience
+        self, carrier: Carrier, site: Site, first: Private, known: Known, ahead: Ahead, ask: Ask, patience: Patience
     ) -> None:
-        self.carrier, self.site, self.known, self.plan, self.patience = carrier, site, known, plan, patience
+        self.carrier, self.site, self.known, self.ahead, self.patience = carrier, site, known, ahead, patience
         self.store = Store(first, len(site.federation))
         self.ledger = Ledger(site.withheld)
         self.after: dict[int, Score] = {}
@@ -76,10 +76,10 @@ class Flower:
             found = {i: early[1][i] for i in ids if i in early[1]}
         else:
             found = self._exchange({i: self._work(server, i, train=number, after=after) for i in ids}, server)
-        if len(found) < self.plan.least:
+        if len(found) < self.ahead.least:
             raise RunError(
                 f"round {number}: {len(found)} of {len(ids)} silos answered within {self.patience.deadline:g} s, "
-                f"at least {self.plan.least} must; start again to go on from the last checkpoint"
+                f"at least {self.ahead.least} must; start again to go on from the last checkpoint"
             )
         self.absent = [i for i in ids if i not in found]
         self.after = {i: _score(a.answer.after) for i, a in found.items() if a.answer.after is not None}
@@ -94,7 +94,7 @@ class Flower:
 
     def score(self, server: Tree, ids: Sequence[int], number: int, parts: tuple[str, ...]) -> list[list[Score]]:
         """Score everyone and, in the same message, train those who take part in the next round."""
-        coming = set(self.plan.participants(number + 1)) if number < self.plan.rounds else set()
+        coming = set(self.ahead.participants(number + 1)) if number < self.ahead.rounds else set()
         asks = {
             i: self._work(
                 server,
@@ -102,7 +102,7 @@ class Flower:
                 score=number,
                 parts=parts,
                 train=number + 1 if i in coming else None,
-                after=self.plan.after and i in coming,
+                after=self.ahead.after and i in coming,
             )
             for i in ids
         }
@@ -134,7 +134,7 @@ class Flower:
         self.seconds = {i: accepted.answer.seconds for i, accepted in found.items()}
         return found
 
-    def _accept(self, ask: Ask, answer: Answer) -> Accepted:
+    def _accept(self, ask: Ask, answer: SiloAnswer) -> Accepted:
         """Return an answer whose every part is what was asked for, or say what is not."""
         check(ask, answer, self.known.facts)
         if ask.train is None:
@@ -146,7 +146,7 @@ class Flower:
         self.refused.append((client, why))
 
 
-def check(ask: Ask, answer: Answer, facts: dict[str, Any]) -> None:
+def check(ask: Ask, answer: SiloAnswer, facts: dict[str, Any]) -> None:
     """Refuse an answer of another client, experiment, round or version, and one that says no."""
     if answer.refused:
         raise WireError(f"the silo refused: {answer.refused}")

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .. import settings as setting
-from ..errors import InputError, PerfedError, extra
+from ... import settings as setting
+from ...errors import InputError, PerfedError, extra
 from . import certificates
 from .layout import silos_of
 from .operate import address
@@ -73,7 +73,7 @@ def _dated(path: Path) -> Finding:
 
 
 def _server(part: Path) -> Iterator[Finding]:
-    from .study import Terms
+    from ..terms import Terms
 
     host = address(part)["host"]
     yield _private(part / "server.key")
@@ -97,13 +97,13 @@ def _server(part: Path) -> Iterator[Finding]:
 
 
 def _silo(part: Path) -> Iterator[Finding]:
-    from ..transport.flower import Policy
-    from .work import Config
+    from ..config import SiloConfig
+    from ..policy import SitePolicy
 
     address(part)
     yield _private(part / "node.key")
     yield _dated(part / "ca.crt")
-    config, policy = Config.load(part / "silo.yaml"), Policy.load(part / "policy.yaml")
+    config, policy = SiloConfig.load(part / "silo.yaml"), SitePolicy.load(part / "policy.yaml")
     lacking = [name for name in policy.data if name not in config.data]
     if lacking:
         yield _finding(f"{part.name}/policy.yaml", "warning", f"allows {', '.join(lacking)}, which silo.yaml has not")
@@ -112,7 +112,8 @@ def _silo(part: Path) -> Iterator[Finding]:
 
 def _known(part: Path) -> Iterator[Finding]:
     """The server must know this silo's key, and the silo must allow the experiment."""
-    from ..transport.flower import Ask, Policy
+    from ..messages import Ask
+    from ..policy import SitePolicy
 
     server = part.parent / "server"
     number = int(part.name[5:])
@@ -132,5 +133,5 @@ def _known(part: Path) -> Iterator[Finding]:
         seeded=seeded,
         train=settings["rounds"],
     )
-    if refused := Policy.load(part / "policy.yaml").refusal(ask):
+    if refused := SitePolicy.load(part / "policy.yaml").refusal(ask):
         yield _finding(f"{part.name}/policy.yaml", "wrong", f"would refuse the experiment: {refused}")

@@ -4,12 +4,12 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..errors import WireError
-from ..transport.flower.exchange import Reply
-from ..transport.flower.messages import Answer, Ask, pack, unpack
+from ...errors import WireError
+from ..exchange import Reply
+from ..messages import Ask, SiloAnswer, pack, unpack
 from .records import halves, record
 
-log = logging.getLogger("perfed.flower")
+log = logging.getLogger("perfed.silos")
 
 
 class GridCarrier:
@@ -54,7 +54,7 @@ class GridCarrier:
                 replies.append(Reply(asked, None, f"error {found.error.code} ({found.error.reason})"))
                 continue
             try:
-                replies.append(Reply(asked, unpack(Answer, *halves(found.content))))
+                replies.append(Reply(asked, unpack(SiloAnswer, *halves(found.content))))
             except WireError as wrong:
-                replies.append(Reply(asked, Answer(experiment="", client=-1, base=-1, refused=str(wrong))))
+                replies.append(Reply(asked, SiloAnswer(experiment="", client=-1, base=-1, refused=str(wrong))))
         return replies

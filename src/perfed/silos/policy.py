@@ -7,13 +7,13 @@ from typing import Any
 
 import yaml
 
-from ... import methods
-from ...errors import InputError, suggest
+from .. import methods
+from ..errors import InputError, suggest
 from .messages import Ask
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy:
+class SitePolicy:
     """The limits of one site; what a file leaves out is not allowed."""
 
     methods: tuple[str, ...] = ()
@@ -24,24 +24,24 @@ class Policy:
     seeded_private: bool = False  # whether private parts may come from the run's public seed: comparisons only
 
     @staticmethod
-    def load(path: Path) -> "Policy":
+    def load(path: Path) -> "SitePolicy":
         """Return the policy in a YAML file."""
         try:
             found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
         except (OSError, yaml.YAMLError, UnicodeDecodeError) as wrong:
             raise InputError(f"cannot read the policy '{path}': {wrong}") from wrong
-        return Policy.of(found, str(path))
+        return SitePolicy.of(found, str(path))
 
     @staticmethod
-    def of(found: Any, where: str = "policy") -> "Policy":
+    def of(found: Any, where: str = "policy") -> "SitePolicy":
         """Return the policy in plain values, each checked."""
         if not isinstance(found, Mapping):
             raise InputError(f"{where} must hold `key: value` lines")
         values: dict[str, Any] = {}
         for name, value in found.items():
-            if name not in Policy.__dataclass_fields__:
-                raise suggest(f"entry in {where}", str(name), Policy.__dataclass_fields__)
-            default = getattr(Policy, name)
+            if name not in SitePolicy.__dataclass_fields__:
+                raise suggest(f"entry in {where}", str(name), SitePolicy.__dataclass_fields__)
+            default = getattr(SitePolicy, name)
             if isinstance(default, tuple):
                 fine = isinstance(value, list) and all(isinstance(v, str) for v in value)
                 value = tuple(value) if fine else value
@@ -51,7 +51,7 @@ class Policy:
                 kind = "a list of names" if isinstance(default, tuple) else type(default).__name__
                 raise InputError(f"{where}: {name} must be {kind}, got {value!r}")
             values[name] = value
-        return Policy(**values)
+        return SitePolicy(**values)
 
     def refusal(self, ask: Ask, trained: int = 0) -> str:
         """Return why a request is outside the policy, or nothing; ``trained`` is what the experiment has had."""

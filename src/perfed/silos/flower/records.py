@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..errors import WireError
+from ...errors import WireError
 
 _STYPE = "perfed.wire"  # how Flower names the serialisation; it never looks inside
 

@@ -1,0 +1,119 @@
+"""What a request needs at a silo: the method on the silo's own data, and what the silo may say of them."""
+
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from typing import Any
+
+import torch
+
+from .. import settings as setting
+from ..build import federation_of, method_of, split_of, task_of
+from ..data import Samples
+from ..data import load as load_samples
+from ..data.text import Vocabulary
+from ..errors import InputError, suggest
+from ..federation import Federation
+from ..partition import Iid
+from ..partition import split as make_split
+from ..settings import Settings
+from ..transport import Private, Site
+from ..trees import Tree
+from .config import DataSource, SiloConfig
+from .messages import Ask
+from .policy import SitePolicy
+from .states import States
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Everything a request needs: the method on this silo's data, and the states it starts from."""
+
+    site: Site
+    server: Tree  # the server's first state: the shape of what it sends
+    first: Private
+    facts: dict[str, Any] = field(default_factory=dict)
+    words: tuple[str, ...] = ()  # of the common vocabulary, for texts
+
+
+def assign(config: SiloConfig, ask: Ask, policy: SitePolicy, states: States) -> Assignment:
+    """Return the method on this silo's data; unless seeded, order of visits and private parts are this silo's own."""
+    settings, samples, source = _settings(config, ask)
+    vocabulary, own = _federation(settings, samples, source, ask)
+    task = task_of(settings, own, ask.seed, vocabulary)
+    method = method_of(settings)
+    server, mine = method.init(task, ask.clients)
+    if not ask.seeded:
+        secret = states.secret()
+        own = replace(own, seed=secret)
+        _, mine = method.init(task_of(settings, own, secret, vocabulary), ask.clients)
+    site, _, _ = Site.of(method, task, own)
+    words = () if vocabulary is None else vocabulary.words
+    return Assignment(site, server, Private(mine, {}), _facts(own, samples, policy, vocabulary), words)
+
+
+def _settings(config: SiloConfig, ask: Ask) -> tuple[Settings, Samples, DataSource]:
+    """Return the request's settings with everything that names a place replaced by this silo's own."""
+    raw = {k: v for k, v in ask.settings.items() if k not in ("split", "out", "name", "device", "transport")}
+    asked = setting.build(raw)
+    if asked.data.name not in config.data:
+        raise suggest("data at this silo", asked.data.name, config.data)
+    source = config.data[asked.data.name]
+    changed: dict[str, Any] = {"data": source.source, "device": config.device}
+    if "weights" in asked.model.options:
+        if config.weights is None:
+            raise InputError("the model starts from a file of weights; name this silo's copy with `weights:`")
+        path = str(config.folder / config.weights)
+        changed["model"] = asked.model.model_copy(update={"options": asked.model.options | {"weights": path}})
+    settings = asked.model_copy(update=changed)
+    samples = load_samples(settings.data.name, **settings.data.options)
+    return settings, _relabelled(samples, source.classes), source
+
+
+def _federation(settings: Settings, samples: Samples, source: DataSource, ask: Ask) -> tuple[Vocabulary | None, Federation]:
+    """Return the vocabulary, if any, and this silo as a federation of one that draws as client ``ask.client``."""
+    if source.rows == "split":
+        split = split_of(settings, samples, ask.seed)
+        if split.clients != ask.clients:
+            raise InputError(f"the experiment's split has {split.clients} clients, the deployment {ask.clients}")
+        whole, vocabulary = federation_of(settings, samples, split, ask.seed)
+        at = ask.client
+    else:
+        if samples.texts is not None:
+            raise InputError("texts of one silo alone give a vocabulary of its own; only rows: split has a common one")
+        split = make_split(samples, Iid(), 1, ask.seed, settings.validation, settings.test)
+        whole, vocabulary = federation_of(settings, samples, split, ask.seed)
+        at = 0
+    parts = {part: (getattr(whole, part)[at],) for part in ("train", "validation", "test")}
+    return vocabulary, replace(
+        whole,
+        **parts,  # type: ignore[arg-type]
+        names=(whole.names[at],),
+        numbers=(ask.client,),
+    )
+
+
+def _facts(own: Federation, samples: Samples, policy: SitePolicy, vocabulary: Vocabulary | None) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "sizes": [len(getattr(own, part)[0]) for part in ("train", "validation", "test")],
+        "classes": list(samples.classes),
+        "shape": list(own.inputs(own.x[:1], None).shape[1:]),
+        "dtype": str(own.inputs(own.x[:1], None).dtype).removeprefix("torch."),
+        "words": None if vocabulary is None else len(vocabulary),
+        "name": own.names[0],
+        "torch": version("torch"),
+    }
+    if policy.metrics:
+        correct, count = own.majority()
+        facts |= {"labels": own.counts()[0].tolist(), "majority": [correct[0], count[0]]}
+    return facts
+
+
+def _relabelled(samples: Samples, classes: tuple[str, ...]) -> Samples:
+    """Return samples whose labels are positions in the common list ``classes``."""
+    if not classes or classes == samples.classes:
+        return samples
+    for name in samples.classes:
+        if name not in classes:
+            raise suggest("class in this silo's list", name, classes)
+    places = torch.tensor([classes.index(name) for name in samples.classes])
+    return replace(samples, y=places[samples.y], classes=classes)
