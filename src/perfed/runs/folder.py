@@ -181,6 +181,16 @@ class SeedFolder:
         found = {int(path.stem[6:]): path for path in (self.path / "snapshots").glob("round-*.safetensors")}
         return dict(sorted(found.items()))
 
+    @property
+    def refusals(self) -> Path:
+        """Where a deployment notes what it refused."""
+        return self.path / "refused.jsonl"
+
+    @property
+    def silos(self) -> Path:
+        """Where a deployment keeps what every silo said of itself."""
+        return self.path / "silos.json"
+
     def note(self, name: str) -> Path:
         """Return where a result of this seed's own is kept, such as an attack's."""
         return self.path / f"{name}.json"

@@ -6,16 +6,15 @@ from typing import Any
 
 import torch
 
-from .. import settings as setting
-from ..build import federation_of, method_of, split_of, task_of
 from ..data import Samples
 from ..data import load as load_samples
-from ..data.text import Vocabulary
 from ..errors import InputError, suggest
 from ..federation import Federation
 from ..partition import Iid
 from ..partition import split as make_split
-from ..settings import Settings
+from ..runs import parse
+from ..runs.assemble import assemble, federation_of, split_of
+from ..runs.experiment import Experiment
 from ..transport import Private, Site
 from ..trees import Tree
 from .config import DataSource, SiloConfig
@@ -38,23 +37,22 @@ class Assignment:
 def assign(config: SiloConfig, ask: Ask, policy: SitePolicy, states: States) -> Assignment:
     """Return the method on this silo's data; unless seeded, order of visits and private parts are this silo's own."""
     settings, samples, source = _settings(config, ask)
-    vocabulary, own = _federation(settings, samples, source, ask)
-    task = task_of(settings, own, ask.seed, vocabulary)
-    method = method_of(settings)
-    server, mine = method.init(task, ask.clients)
-    if not ask.seeded:
-        secret = states.secret()
+    own = _federation(settings, samples, source, ask)
+    secret = None if ask.seeded else states.secret()
+    if secret is not None:
         own = replace(own, seed=secret)
-        _, mine = method.init(task_of(settings, own, secret, vocabulary), ask.clients)
-    site, _, _ = Site.of(method, task, own)
-    words = () if vocabulary is None else vocabulary.words
-    return Assignment(site, server, Private(mine, {}), _facts(own, samples, policy, vocabulary), words)
+    made = assemble(settings, ask.seed, own, clients=ask.clients)
+    first = made.first if secret is None else assemble(settings, secret, own, clients=ask.clients).first
+    words = () if own.vocabulary is None else own.vocabulary.words
+    return Assignment(made.site, made.server, first, _facts(own, samples, policy), words)
 
 
-def _settings(config: SiloConfig, ask: Ask) -> tuple[Settings, Samples, DataSource]:
+def _settings(config: SiloConfig, ask: Ask) -> tuple[Experiment, Samples, DataSource]:
     """Return the request's settings with everything that names a place replaced by this silo's own."""
     raw = {k: v for k, v in ask.settings.items() if k not in ("split", "out", "name", "device", "transport")}
-    asked = setting.build(raw)
+    asked = parse.build(raw)
+    if asked.own:  # it would be imported here: a silo runs nothing that it is sent
+        raise InputError(f"{next(iter(asked.own))} is code of somebody's own; a silo takes only what the installed perfed has")
     if asked.data.name not in config.data:
         raise suggest("data at this silo", asked.data.name, config.data)
     source = config.data[asked.data.name]
@@ -64,27 +62,27 @@ def _settings(config: SiloConfig, ask: Ask) -> tuple[Settings, Samples, DataSour
             raise InputError("the model starts from a file of weights; name this silo's copy with `weights:`")
         path = str(config.folder / config.weights)
         changed["model"] = asked.model.model_copy(update={"options": asked.model.options | {"weights": path}})
-    settings = asked.model_copy(update=changed)
+    settings = asked.but(**changed)
     samples = load_samples(settings.data.name, **settings.data.options)
     return settings, _relabelled(samples, source.classes), source
 
 
-def _federation(settings: Settings, samples: Samples, source: DataSource, ask: Ask) -> tuple[Vocabulary | None, Federation]:
-    """Return the vocabulary, if any, and this silo as a federation of one that draws as client ``ask.client``."""
+def _federation(settings: Experiment, samples: Samples, source: DataSource, ask: Ask) -> Federation:
+    """Return this silo as a federation of one that draws as client ``ask.client``."""
     if source.rows == "split":
         split = split_of(settings, samples, ask.seed)
         if split.clients != ask.clients:
             raise InputError(f"the experiment's split has {split.clients} clients, the deployment {ask.clients}")
-        whole, vocabulary = federation_of(settings, samples, split, ask.seed)
+        whole = federation_of(settings, samples, split, ask.seed)
         at = ask.client
     else:
         if samples.texts is not None:
             raise InputError("texts of one silo alone give a vocabulary of its own; only rows: split has a common one")
         split = make_split(samples, Iid(), 1, ask.seed, settings.validation, settings.test)
-        whole, vocabulary = federation_of(settings, samples, split, ask.seed)
+        whole = federation_of(settings, samples, split, ask.seed)
         at = 0
     parts = {part: (getattr(whole, part)[at],) for part in ("train", "validation", "test")}
-    return vocabulary, replace(
+    return replace(
         whole,
         **parts,  # type: ignore[arg-type]
         names=(whole.names[at],),
@@ -92,13 +90,13 @@ def _federation(settings: Settings, samples: Samples, source: DataSource, ask: A
     )
 
 
-def _facts(own: Federation, samples: Samples, policy: SitePolicy, vocabulary: Vocabulary | None) -> dict[str, Any]:
+def _facts(own: Federation, samples: Samples, policy: SitePolicy) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "sizes": [len(getattr(own, part)[0]) for part in ("train", "validation", "test")],
         "classes": list(samples.classes),
         "shape": list(own.inputs(own.x[:1], None).shape[1:]),
         "dtype": str(own.inputs(own.x[:1], None).dtype).removeprefix("torch."),
-        "words": None if vocabulary is None else len(vocabulary),
+        "words": None if own.vocabulary is None else len(own.vocabulary),
         "name": own.names[0],
         "torch": version("torch"),
     }

@@ -4,22 +4,20 @@ import hashlib
 import json
 import logging
 import os
-import platform
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import torch
-
-from .. import __version__
-from .. import settings as setting
-from ..build import method_of
+from .. import __version__, machine
+from ..disk import get_json, put_json
 from ..errors import InputError, RunError, WireError
-from ..experiment import Run, finish
-from ..files import writing
-from ..job import OnRound
-from ..record import fingerprint, get_json, put_json, put_yaml
+from ..runs import parse
+from ..runs.assemble import method_of
+from ..runs.folder import RunFolder, SeedFolder
+from ..runs.run import sum_up
+from ..runs.seed import OnRound
+from ..runs.states import fingerprint
 from . import keep
 from .exchange import Carrier, Exchange, Patience
 from .messages import Ask, SiloAnswer
@@ -34,62 +32,58 @@ class Conductor:
     """One experiment of a deployment; a new start with the same experiment goes on where the last one was."""
 
     def __init__(self, folder: Path, carrier: Carrier, on_round: OnRound | None = None) -> None:
-        self.settings = setting.load(folder / "experiment.yaml")
+        self.settings = parse.load(folder / "experiment.yaml")
         self.terms = Terms.load(folder / "server.yaml")
         self.carrier, self.on_round = carrier, on_round
         self.patience = Patience(deadline=self.terms.deadline, poll=self.terms.poll, again=self.terms.again)
         if self.settings.clients not in (None, self.terms.silos):
             raise InputError(f"the experiment has {self.settings.clients} clients, the deployment {self.terms.silos} silos")
-        self.settings = self.settings.model_copy(update={"clients": self.terms.silos})
+        self.settings = self.settings.but(clients=self.terms.silos)
         method_of(self.settings)  # refused here rather than by every silo
         self.run = self._opened(folder)
 
     def conduct(self) -> Path:
         """Run what is left of every seed; return the run's folder."""
         for seed in self.settings.seeds:
-            if not (self.run / f"seed-{seed}" / "final.json").exists():
+            if not self.run.seed(seed).finished():
                 self._seed(seed)
         try:
-            finish(Run(self.run, self.settings))
+            sum_up(self.run)
         except InputError as unknown:  # no silo lets its metrics be known
             log.warning("no summary: %s", unknown)
-        return self.run
+        return self.run.path
 
-    def _opened(self, folder: Path) -> Path:
+    def _opened(self, folder: Path) -> RunFolder:
         """Return the run's folder, made on the first start."""
         s = self.settings
         mark = hashlib.sha256(f"{s.digest()} {s.seeds}".encode()).hexdigest()[:8]
-        run = folder / "runs" / (s.name or f"{s.method.name}-{s.data.name.replace('/', '_').replace(':', '_')}-{mark}")
-        if (run / "manifest.json").exists():
-            found = get_json(run / "manifest.json")
+        run = RunFolder(folder / "runs" / (s.name or f"{s.method.stem}-{s.data.stem}-{mark}"))
+        if run.complete:
+            found = run.manifest
             if found.get("settings") != s.digest() or found.get("seeds") != list(s.seeds):
-                raise RunError(f"'{run}' holds another experiment; give this one another name")
+                raise RunError(f"'{run.path}' holds another experiment; give this one another name")
             return run
-        with writing(run):
-            for seed in s.seeds:
-                (run / f"seed-{seed}").mkdir(parents=True, exist_ok=True)
-        put_yaml(run / "settings.yaml", s.plain())
-        put_json(
-            run / "manifest.json",
+        for seed in s.seeds:
+            run.add_seed(seed)
+        run.put_experiment(s)
+        run.put_manifest(
             {
                 "began": datetime.now(UTC).isoformat(timespec="seconds"),
                 "experiment": os.urandom(16).hex(),  # names the silos' private states: not to be guessed, never reused
                 "settings": s.digest(),
                 "seeds": list(s.seeds),
-                "versions": {"python": platform.python_version(), "perfed": __version__, "torch": torch.__version__},
-                "machine": {"system": platform.platform(), "cores": os.cpu_count()},
+                **machine.facts(),
                 "device": s.device,
-                "threads": 1,
                 "command": "perfed deploy",
             },
         )
         return run
 
     def _seed(self, seed: int) -> None:
-        folder = self.run / f"seed-{seed}"
+        folder = self.run.seed(seed)
         ask = Ask(
             verb="hello",
-            experiment=f"{get_json(self.run / 'manifest.json')['experiment']}-{seed}",
+            experiment=f"{self.run.manifest['experiment']}-{seed}",
             client=0,
             clients=self.terms.silos,
             seed=seed,
@@ -103,12 +97,11 @@ class Conductor:
         ahead = Ahead(job.participants, self.settings.rounds, self.settings.after, self.terms.least)
         work = Ask(**{**vars(ask), "verb": "work"})
         transport = Remote(self.carrier, job.site, job.first, job.known, ahead, work, self.patience)
-        put_json(folder / "transport.json", {"name": transport.name, "why": "asked for"})
+        folder.put_transport({"name": transport.name, "why": "asked for"})
         began = perf_counter()
         server = job.train(transport, self.on_round)
         whole, private = job.digest(server)
-        put_json(
-            folder / "final.json",
+        folder.put_final(
             {
                 "digest": whole,
                 "server": fingerprint(server).hex(),
@@ -118,9 +111,9 @@ class Conductor:
             },
         )
 
-    def _silos(self, folder: Path, ask: Ask) -> list[dict[str, Any] | None]:
+    def _silos(self, folder: SeedFolder, ask: Ask) -> list[dict[str, Any] | None]:
         """Return what every silo says it has; asked once, at the start of the experiment."""
-        path = folder / "silos.json"
+        path = folder.silos
         if path.exists():
             return list(get_json(path))
         agreed: dict[str, Any] = {}
@@ -138,7 +131,7 @@ class Conductor:
         def refuse(client: int, why: str) -> None:
             said.append(f"; silo {client}: {why}")
             log.warning("client %d takes no part: %s", client, why)
-            keep.note(folder / "refused.jsonl", round=0, client=client, why=why)
+            keep.note(folder.refusals, round=0, client=client, why=why)
 
         asks = {i: Ask(**{**vars(ask), "client": i}) for i in range(self.terms.silos)}
         found = Exchange(self.carrier, asks, accept, self.patience, refuse).run()
@@ -149,7 +142,7 @@ class Conductor:
             )
         silos = [found.get(i) for i in range(self.terms.silos)]
         put_json(path, silos)
-        put_json(folder / "clients.json", _clients(silos))
+        folder.put_clients(_clients(silos))
         return silos
 
 

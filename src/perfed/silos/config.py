@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from ..errors import InputError, suggest
-from ..settings import Choice
+from ..runs.experiment import Choice
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,21 +1,21 @@
 """One seed at the server: the method without data, the silos' versions, the record."""
 
 import hashlib
-from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..build import method_of, task_of
 from ..errors import InputError
 from ..federation import Federation
-from ..job import OnRound, line_of
-from ..record import Lines, fingerprint, load_state, save_state
-from ..rounds import Protocol, rounds
-from ..settings import Settings
-from ..transport import Private, Site, Store
+from ..rounds import Protocol, line_of, rounds
+from ..runs.assemble import assemble
+from ..runs.experiment import Experiment
+from ..runs.folder import SeedFolder
+from ..runs.seed import OnRound
+from ..runs.states import fingerprint
+from ..transport import Private, Store
 from ..trees import Tree
 from . import keep
 from .remote import Known, Remote
@@ -36,32 +36,32 @@ class Saved(NamedTuple):
 class SeedAtServer:
     """One seed at the server: the method without data, the silos' versions, the record."""
 
-    def __init__(self, settings: Settings, terms: Terms, seed: int, folder: Path, silos: list[dict[str, Any] | None]) -> None:
+    def __init__(
+        self, settings: Experiment, terms: Terms, seed: int, folder: SeedFolder, silos: list[dict[str, Any] | None]
+    ) -> None:
         self.settings, self.terms, self.seed, self.folder = settings, terms, seed, folder
         facts = next(s for s in silos if s is not None)
         sizes = [s["sizes"][0] if s else 0 for s in silos]
         smallest = min(n for n in sizes if n)
         self.federation = _faraway(facts, [n or smallest for n in sizes], seed)
         self.parts = ("test", "validation") if any(s and s["sizes"][1] for s in silos) else ("test",)
-        self.method = method_of(settings)
-        task = task_of(settings, self.federation, seed, facts["words"])
-        self.method.check(task, self.federation.sizes, settings.sampling.fewest(len(self.federation)))
-        self.site, self.server, self.first = Site.of(self.method, task, self.federation)
+        made = assemble(settings, seed, self.federation, words=facts["words"])
+        self.method, self.site, self.server, self.first = made.method, made.site, made.server, made.first
         agreed = {k: facts[k] for k in AGREED}
         self.known = Known([0] * terms.silos, [""] * terms.silos, sizes, agreed)
-        self.lines, self.start = Lines(folder / "rounds.jsonl"), 0
+        self.lines, self.start = folder.lines, 0
 
     def participants(self, number: int) -> list[int]:
         return self.settings.sampling.participants(self.seed, number, len(self.federation))
 
     def restore(self) -> None:
         """Go back to the last checkpoint, or to the start where there is none."""
-        if not (self.folder / "checkpoint.json").exists():
-            self.lines.path.unlink(missing_ok=True)
+        if self.folder.reached is None:
+            self.lines.forget()
             return
         nothing = Private((), {})
         like = self._saved(self.server)
-        self.start, found = load_state(self.folder, like, Store(nothing, 0), nothing)
+        self.start, found = self.folder.load(like, Store(nothing, 0), nothing)
         self.server = found.server
         self.known.versions, self.known.sizes = found.versions.tolist(), found.sizes.tolist()
         digests = [bytes(row.tolist()).hex() for row in found.digests]
@@ -90,11 +90,10 @@ class SeedAtServer:
             line["seconds_silos"] = {str(i): spent for i, spent in transport.seconds.items()}
             self.lines.append(line)
             for client, why in transport.refused:
-                keep.note(self.folder / "refused.jsonl", round=done.number, client=client, why=why)
+                keep.note(self.folder.refusals, round=done.number, client=client, why=why)
             transport.refused.clear()
             if done.number:
-                self.lines.sync()
-                save_state(self.folder, done.number, self._saved(server), Store(Private((), {}), 0))
+                self.folder.save(done.number, self._saved(server), Store(Private((), {}), 0))
             if on_round:
                 on_round(self.seed, done)
             began = perf_counter()

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from .. import __version__
 from ..errors import InputError, PerfedError, WireError
-from ..face import PersonalModel
-from ..record import fingerprint
+from ..runs.states import fingerprint
+from ..serving.personal import PersonalModel
 from ..transport import Private, Score, one_thread
 from ..trees import Tree
 from ..wire import decode, encode

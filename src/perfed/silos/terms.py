@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import settings as setting
 from ..errors import InputError, suggest
+from ..runs import parse
+from ..runs.experiment import record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,11 +22,11 @@ class Terms:
     @staticmethod
     def load(path: Path) -> "Terms":
         """Return the terms in a YAML file."""
-        found = setting.read_yaml(path)
+        found = parse.read_yaml(path)
         for name in found:
             if name not in Terms.__dataclass_fields__:
                 raise suggest(f"entry in '{path}'", str(name), Terms.__dataclass_fields__)
-        terms: Terms = setting.record(Terms, found, "")
+        terms: Terms = record(Terms, found, "")
         if terms.silos < 1 or not 1 <= terms.least <= terms.silos or terms.deadline <= 0:
             raise InputError(f"'{path}': silos and least must be at least 1, least at most silos, deadline positive")
         return terms

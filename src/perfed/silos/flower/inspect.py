@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ... import settings as setting
 from ...errors import InputError, PerfedError, extra
+from ...runs import parse
 from . import certificates
 from .layout import silos_of
 from .operate import address
@@ -92,7 +92,7 @@ def _server(part: Path) -> Iterator[Finding]:
     yield _finding("keys", "ok", f"{terms.silos} different silos are known")
     if terms.seeded_private:
         yield _finding("server.yaml", "warning", "seeded_private: private parts can be guessed; for comparisons only")
-    settings = setting.load(part / "experiment.yaml")
+    settings = parse.load(part / "experiment.yaml")
     yield _finding("experiment.yaml", "ok", f"{settings.method.name} on {settings.data.name}, {settings.rounds} rounds")
 
 
@@ -120,8 +120,8 @@ def _known(part: Path) -> Iterator[Finding]:
     listed = (server / "keys" / f"{part.name}.pub").read_bytes().split()[:2]
     if certificates.public_of(part / "node.key").split()[:2] != listed:
         yield _finding(f"{part.name}/node.key", "wrong", f"is not the key in server/keys/{part.name}.pub")
-    settings = setting.load(server / "experiment.yaml").plain()
-    seeded = bool(setting.read_yaml(server / "server.yaml").get("seeded_private"))
+    settings = parse.load(server / "experiment.yaml").plain()
+    seeded = bool(parse.read_yaml(server / "server.yaml").get("seeded_private"))
     ask = Ask(
         verb="work",
         experiment="",

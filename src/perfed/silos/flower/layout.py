@@ -7,8 +7,9 @@ from typing import Any
 
 import yaml
 
-from ... import settings as setting
 from ...errors import InputError, RunError
+from ...runs import parse
+from ...runs.experiment import Experiment
 from . import certificates
 
 _APP = """\
@@ -74,7 +75,7 @@ def init(
         raise RunError(f"'{folder}' is not empty; a deployment's keys are never overwritten")
     if silos < 1:
         raise InputError(f"a deployment needs at least one silo, got {silos}")
-    settings = setting.load(file, [*overrides, f"clients={silos}"])
+    settings = parse.load(file, [*overrides, f"clients={silos}"])
     server = folder / "server"
     (server / "keys").mkdir(parents=True)
     (server / "app").mkdir()
@@ -83,7 +84,7 @@ def init(
     certificates.server(folder / "ca", server, [address.host, "localhost", "127.0.0.1"])
     (server / "ca.crt").write_bytes((folder / "ca" / "ca.crt").read_bytes())
     (server / "app" / "pyproject.toml").write_text(_APP, encoding="utf-8")
-    plain = {k: v for k, v in settings.plain().items() if v != setting.Settings().plain()[k] or k in _ALWAYS}
+    plain = {k: v for k, v in settings.plain().items() if v != Experiment().plain()[k] or k in _ALWAYS}
     _yaml(server / "experiment.yaml", plain)
     _yaml(server / "server.yaml", {"silos": silos, "deadline": 600, "least": silos, **(terms or {})})
     _yaml(server / "address.yaml", {"host": address.host, "port": address.port, "listen": address.listen})
@@ -97,7 +98,7 @@ def init(
 _ALWAYS = ("method", "model", "data", "clients", "rounds", "budget", "seeds")
 
 
-def _silo(folder: Path, number: int, settings: setting.Settings, address: Address, seeded: bool) -> None:
+def _silo(folder: Path, number: int, settings: Experiment, address: Address, seeded: bool) -> None:
     from ..policy import passes
 
     own = folder / f"silo-{number}"

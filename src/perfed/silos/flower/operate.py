@@ -15,8 +15,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ... import settings as setting
 from ...errors import InputError, RunError, extra
+from ...runs import parse
+from ...runs.experiment import Experiment
 from ..keep import busy
 from .layout import silos_of
 from .processes import Child, end_all, environment, program
@@ -29,7 +30,7 @@ _TRIES = 3  # starts of a run whose server's part ended without a word
 
 def address(folder: Path) -> dict[str, Any]:
     """Return host, port and what else a part's ``address.yaml`` says."""
-    found = setting.read_yaml(folder / "address.yaml")
+    found = parse.read_yaml(folder / "address.yaml")
     if not isinstance(found.get("host"), str) or type(found.get("port")) is not int:
         raise InputError(f"'{folder / 'address.yaml'}' needs `host: NAME` and `port: NUMBER`")
     return found
@@ -148,7 +149,7 @@ def submit(server: Path, mark: str) -> Child:
 class Follower:
     """Reads the record of a run as it grows."""
 
-    def __init__(self, server: Path, settings: setting.Settings, on_line: OnLine | None) -> None:
+    def __init__(self, server: Path, settings: Experiment, on_line: OnLine | None) -> None:
         self.server, self.settings, self.on_line = server, settings, on_line
         self.seen: dict[Path, int] = {}
 
@@ -180,8 +181,8 @@ class Follower:
 
 def follow(server: Path, mark: str, children: Sequence[Child] = (), on_line: OnLine | None = None) -> Path:
     """Run the experiment to its end, tending the children meanwhile; return the run's folder."""
-    settings = setting.load(server / "experiment.yaml")
-    silos = setting.read_yaml(server / "server.yaml").get("silos")
+    settings = parse.load(server / "experiment.yaml")
+    silos = parse.read_yaml(server / "server.yaml").get("silos")
     watch = Follower(server, settings.model_copy(update={"clients": silos}), on_line)
     stopped = server / "stopped.txt"
     for _ in range(_TRIES):
