@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from perfed import experiment
-from perfed import settings as setting
-from perfed.record import get_json
+from perfed.disk import get_json
+from perfed.runs import parse as setting
+from perfed.runs import run as experiment
 from perfed.silos.config import SiloConfig
 from perfed.silos.exchange import Reply
 from perfed.silos.messages import Ask, SiloAnswer, pack, unpack

@@ -14,14 +14,15 @@ from faraway import Here, final, folders, lines, serial, silo
 from lies import CHANGES
 
 import perfed
-from perfed import experiment, trees
-from perfed import settings as setting
-from perfed.build import federation_of, samples_of, split_of, task_of
+from perfed import trees
 from perfed.errors import InputError, RunError
-from perfed.exported import export
-from perfed.job import Job
 from perfed.rounds import Protocol, rounds
+from perfed.runs import parse as setting
+from perfed.runs import run as experiment
+from perfed.runs.assemble import assemble
+from perfed.runs.seed import Seed
 from perfed.sampling import Sampling
+from perfed.serving.export import export
 from perfed.silos.conductor import Conductor
 from perfed.silos.messages import Ask, SiloAnswer
 from perfed.transport import Serial
@@ -122,7 +123,7 @@ def test_the_summary_is_a_runs_own(tmp_path: Path) -> None:
     run = Conductor(place / "server", Here(place)).conduct()
     summary = json.loads((run / "summary.json").read_text())
     assert summary["transport"] == "flower"
-    assert experiment.opened(run).settings.method.name == "fedavg"
+    assert experiment.opened(run).experiment.method.name == "fedavg"
 
 
 # --- Stops and starts ---------------------------------------------------------------------------------------------
@@ -186,12 +187,11 @@ def test_an_absent_silo_is_as_if_it_had_not_taken_part(tmp_path: Path) -> None:
             return [0, 1]
 
     settings = setting.load(place / "server" / "experiment.yaml", [f"out={tmp_path}"])
-    samples = samples_of(settings)
-    job = Job(settings, 0, tmp_path, samples, split_of(settings, samples, 0))
-    transport = Serial(job.site, job.store)
-    loop = rounds(job.method, job.server, transport, Two(), Protocol(), seed=0, clients=3, count=2)
+    job = Seed(assemble(settings, 0))
+    transport = Serial(job.made.site, job.store)
+    loop = rounds(job.made.method, job.server, transport, Two(), Protocol(), seed=0, clients=3, count=2)
     last = [done.server for done in loop][-1]
-    from perfed.record import fingerprint
+    from perfed.runs.states import fingerprint
 
     assert final(run / "seed-0")["server"] == fingerprint(last).hex()
     assert [json.loads(t).get("absent") for t in (run / "seed-0" / "rounds.jsonl").read_text().splitlines()] == [
@@ -206,9 +206,7 @@ def test_an_absent_silo_is_as_if_it_had_not_taken_part(tmp_path: Path) -> None:
 
 def _up(place: Path) -> trees.Params:
     settings = setting.load(place / "server" / "experiment.yaml")
-    samples = samples_of(settings)
-    federation, _ = federation_of(settings, samples, split_of(settings, samples, 0), 0)
-    return task_of(settings, federation, 0).params()
+    return assemble(settings, 0).site.task.params()
 
 
 @pytest.fixture(scope="module")

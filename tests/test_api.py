@@ -1,4 +1,4 @@
-"""The Python face: own data, own network, a client's model in hand, a run reopened."""
+"""What Python users call: own data, own network, a client's model in hand, a run reopened."""
 
 from pathlib import Path
 
@@ -7,9 +7,10 @@ import torch
 from torch import nn
 
 import perfed
-from perfed import experiment
-from perfed import settings as setting
 from perfed.errors import InputError
+from perfed.evaluate.summary import rates
+from perfed.runs import parse as setting
+from perfed.runs import run as experiment
 
 
 def test_public_names_are_all_there() -> None:
@@ -51,12 +52,12 @@ def test_a_run_reopened_serves_what_was_scored(tmp_path: Path) -> None:
         ],
     )
     done = experiment.run(asked)
-    trained = perfed.open(done.path)
+    opened = perfed.open(done.path)
     for number in (1, 2):
-        then = perfed.open(done.path, at=number)
-        scores = then.history[-1].scores["test"]
+        then = opened.trained(at=number)
+        scores = rates(opened.rounds[0][number]["test"])
         for i in range(3):
-            rows = then.site.federation.test[i]
-            right = int((then.model(i).raw(then.site.federation.x[rows]).argmax(1) == then.site.federation.y[rows]).sum())
-            assert then.history[-1].number == number and right == scores[i].correct
-    assert trained.history[-1].number == 2
+            x, y = then.site.federation.some(i)
+            right = (then.model(i).raw(x).argmax(1) == y).float().mean().item()
+            assert then.number == number and right == pytest.approx(scores[i])
+    assert opened.trained().number == 2
