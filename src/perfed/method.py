@@ -1,9 +1,9 @@
-"""The contract every method signs: five pure verbs, and a sixth that is optional, on a frozen record."""
+"""The contract every method signs: five pure verbs on a frozen record, some optional ones, and what is known of it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from torch import Tensor
 
@@ -11,11 +11,22 @@ from .errors import MethodError
 from .local import Budget, Shard
 from .server import Uploads
 from .task import Norm, Task
+from .trees import Params
 
 Server = TypeVar("Server")
 Down = TypeVar("Down")
 Up = TypeVar("Up")
 Mine = TypeVar("Mine")
+
+VIEWS = ("critical_masks", "heads", "pieces", "policies", "representations", "selected", "teams")  # optional, for analyses
+
+
+class Piece(NamedTuple):
+    """A network that can be made of what a client uploads: its leaves, the function they make up, the width of its outputs."""
+
+    names: list[str]
+    forward: Callable[[Params, Tensor], Tensor]
+    outputs: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +40,23 @@ class Method(ABC, Generic[Server, Down, Up, Mine]):
     budget: Budget = field(default_factory=Budget)
     norm: Norm = "local_stats"
 
+    title: ClassVar[str] = "Method"  # how tables write it; the class's name unless it says otherwise
+    needs: ClassVar[Literal["", "BatchNorm"]] = ""  # layers without which a network cannot be trained by it
+    cost: ClassVar[float] = 1.0  # time of local training, FedAvg's is 1: for estimates before a run
     stacks: ClassVar[str] = ""  # why clients of this method cannot be stacked along an axis, if they cannot
     reveals: ClassVar[str] = ""  # what of the private state is uploaded as well, and why, if anything is
+    counted: ClassVar[tuple[str, ...]] = ()  # fields of the private state that its paper counts as sent, though they are not
+    views: ClassVar[frozenset[str]] = frozenset()  # which of VIEWS it has; filled in
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.title = cls.__dict__.get("title", cls.__name__)
+        cls.views = frozenset(name for name in VIEWS if getattr(cls, name) is not getattr(Method, name))
+
+    @property
+    def passes(self) -> int:
+        """Passes over a client's training samples in one round, with those before a test; a silo's policy limits them."""
+        return self.budget.epochs
 
     def check(self, task: Task, sizes: list[int], participants: int) -> None:
         """Refuse, in one sentence, what the method cannot do on this task and these clients."""
@@ -39,18 +65,9 @@ class Method(ABC, Generic[Server, Down, Up, Mine]):
     def init(self, task: Task, clients: int) -> tuple[Server, Mine]:
         """Return the server's state and the private state every client starts from."""
 
-    if TYPE_CHECKING:  # named in a class body, not inherited: `send = broadcast`, `merge = average`
-        send: ClassVar[Callable[..., Any]]
-        merge: ClassVar[Callable[..., Any]]
-    else:
-
-        @abstractmethod
-        def send(self, server: Server, client: int) -> Down:
-            """Return what the server tells one client."""
-
-        @abstractmethod
-        def merge(self, server: Server, ups: Uploads[Up]) -> Server:
-            """Return the server's next state, given the answers."""
+    @abstractmethod
+    def send(self, server: Server, client: int) -> Down:
+        """Return what the server tells one client; ``send = broadcast`` tells everybody everything."""
 
     def forms(self, server: Server) -> list[Down]:
         """Return a message of every form that `send` gives messages over a run; a silo accepts no other."""
@@ -59,6 +76,10 @@ class Method(ABC, Generic[Server, Down, Up, Mine]):
     @abstractmethod
     def local(self, task: Task, down: Down, mine: Mine, data: Shard) -> tuple[Up, Mine]:
         """Return what one client answers and what it keeps to itself."""
+
+    @abstractmethod
+    def merge(self, server: Server, ups: Uploads[Up]) -> Server:
+        """Return the server's next state, given the answers; ``merge = average`` takes their mean."""
 
     @abstractmethod
     def predict(self, task: Task, down: Down, mine: Mine, x: Tensor) -> Tensor:
@@ -71,6 +92,39 @@ class Method(ABC, Generic[Server, Down, Up, Mine]):
     def after(self, down: Down, up: Up) -> Down:
         """Return ``down`` as if the client had been sent its own answer, for tests right after training."""
         return up  # type: ignore[return-value]
+
+    # Views: what analyses ask a method to show of itself. All are optional; a method has those that it defines (`views`).
+
+    def representations(self, task: Task, down: Down, mine: Mine, x: Tensor) -> dict[str, Tensor]:
+        """View: return the representations that a client's model makes of ``x``, by name, where there are several."""
+        raise self._blind("representations")
+
+    def heads(self, task: Task, down: Down, mine: Mine, x: Tensor) -> dict[str, Tensor]:
+        """View: return the logits of each classifier of a client, by name; what is served is made of them."""
+        raise self._blind("heads")
+
+    def policies(self, task: Task, down: Down, mine: Mine, x: Tensor) -> Tensor:
+        """View: return, sample by sample, the share of each feature that goes to the personal head."""
+        raise self._blind("policies")
+
+    def selected(self, task: Task, down: Down, mine: Mine, x: Tensor) -> Tensor:
+        """View: return, sample by sample, which features the client uses: 1, or 0, or in between."""
+        raise self._blind("selected")
+
+    def critical_masks(self, up: Up) -> Params:
+        """View: return which parameters a client's answer holds critical."""
+        raise self._blind("critical_masks")
+
+    def teams(self, masks: Sequence[Params], number: int) -> Tensor:
+        """View: return who works with whom in round ``number``, a row per client, given what each holds critical."""
+        raise self._blind("teams")
+
+    def pieces(self, task: Task, down: Down) -> dict[str, Piece]:
+        """View: return the networks that an attacker can make of an upload, by name, the most telling one last."""
+        raise self._blind("pieces")
+
+    def _blind(self, view: str) -> MethodError:
+        return MethodError(f"{self.title} does not show its {view.replace('_', ' ')}")
 
 
 def positive(method: str, symbol: str, value: float, advice: str) -> None:

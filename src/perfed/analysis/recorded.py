@@ -1,5 +1,7 @@
 """Analyses that need nothing but the record: what was scored, sent, timed and who took part."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from perfed.analysis.communication import cost_to_target
@@ -11,6 +13,7 @@ from perfed.analysis.series import best, scored, weighted
 from perfed.analysis.stability import drop, participation, swing
 from perfed.analysis.subject import Subject
 from perfed.analysis.timing import timing
+from perfed.runs.assemble import method_of
 from perfed.errors import InputError, RunError
 from perfed.evaluate.summary import rates
 from perfed.report import figures, pictures, studies
@@ -135,19 +138,19 @@ def parameters(subject: Subject) -> int:
     if trained is None:
         raise RunError(f"'{subject.path}' has no finished round to count bytes in")
     sent = int(trained["bytes_up"]) // (4 * len(trained["participants"]))
-    if subject.method != "dualfed":
-        return sent
-    return sent + _projector(subject)
+    own = method_of(subject.experiment).counted
+    return sent + (_counted(subject, own) if own else 0)
 
 
-def _projector(subject: Subject) -> int:
+def _counted(subject: Subject, fields: Sequence[str]) -> int:
     from safetensors import safe_open
 
     states = subject.folder.states
     if not states:
-        raise RunError(f"'{subject.path}' has no checkpoint to count the projector in")
+        raise RunError(f"'{subject.path}' has no checkpoint to count the {' and '.join(fields)} in")
+    begin = tuple(f"client-0/mine/{name}/" for name in fields)
     with safe_open(states[-1], framework="np") as file:
-        names = [n for n in file.keys() if n.startswith("client-0/mine/projector/") and "/~" not in n]  # noqa: SIM118
+        names = [n for n in file.keys() if n.startswith(begin) and "/~" not in n]  # noqa: SIM118
         return sum(int(np.prod(file.get_slice(name).get_shape())) for name in names)
 
 

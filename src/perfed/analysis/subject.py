@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from perfed import trees
+from perfed import methods, trees
 from perfed.errors import InputError, RunError
 from perfed.evaluate.summary import Line
 from perfed.method import Method
+from perfed.runs.assemble import method_of
 from perfed.runs.experiment import Experiment
 from perfed.runs.folder import RunFolder, SeedFolder
 from perfed.runs.run import known, opened, reshared
@@ -22,6 +23,7 @@ from perfed.serving.personal import Trained
 from perfed.transport import Private, Site
 from perfed.trees import Params, Tree
 
+Held = tuple[Tree, Tree]  # what a client was sent, and its own
 LIMIT = 400  # samples of a client that an analysis looks at, unless told otherwise
 
 
@@ -50,7 +52,7 @@ class State:
         """Return what a client keeps to itself."""
         return self.privates.get(client, self.first)
 
-    def held(self, client: int, *, adapted: bool = True) -> tuple[Tree, Tree]:
+    def held(self, client: int, *, adapted: bool = True) -> Held:
         """Return what a client serves with: what it was sent, and its own."""
         private, method = self.private(client), self.site.method
         down, mine = self.site.withheld.overlay(method.send(self.server, client), private.kept), private.mine
@@ -83,24 +85,31 @@ class State:
         return self.site.federation.inputs(self.site.federation.x[rows], None), self.site.federation.y[rows]
 
     @torch.no_grad()
-    def seen(self, client: int, x: Tensor, part: str = "body", held: tuple[Tree, Tree] | None = None) -> Tensor:
-        """Return what a part of the network (``body``, or one that the method inserts) gives while the client predicts."""
+    def seen(self, client: int, x: Tensor, held: Held | None = None) -> Tensor:
+        """Return the features that the network's body gives while the client predicts."""
         site = self.site
         found: list[Tensor] = []
-        skeleton = site.task.body.skeleton if part == "body" else site.task.parts[part].skeleton
 
         def keep(_module: nn.Module, _inputs: tuple[Tensor, ...], output: Tensor) -> None:
             found.append(output.detach())
 
-        hook = skeleton.serving.register_forward_hook(keep)
+        hook = site.task.body.skeleton.serving.register_forward_hook(keep)
         try:
             down, mine = held or self.held(client)
             site.method.predict(site.task.served, down, mine, x)
         finally:
             hook.remove()
         if not found:
-            raise RunError(f"{type(site.method).__name__} does not use its '{part}' when it predicts")
+            raise RunError(f"{site.method.title} does not use the network's body when it predicts")
         return found[-1]
+
+    @torch.no_grad()
+    def representations(self, client: int, x: Tensor) -> dict[str, Tensor]:
+        """Return what a client's model makes of ``x``, by name: several where the method shows them, else its features."""
+        method = self.site.method
+        if "representations" not in method.views:
+            return {"features": self.seen(client, x)}
+        return method.representations(self.site.task.served, *self.held(client), x)
 
 
 def model(down: Tree, mine: Tree) -> Params:
@@ -222,7 +231,9 @@ class Subject:
             raise InputError(f"there is no client {client}; clients are numbered 0 to {count - 1}")
         return [client]
 
-    def needs(self, what: str, *methods: str) -> None:
-        """Refuse an analysis of something that only some methods have."""
-        if self.method not in methods:
-            raise RunError(f"{what} is part of {' and '.join(methods)}; '{self.path}' is a run of {self.method}")
+    def needs(self, view: str, what: str) -> None:
+        """Refuse an analysis of something that only some methods show."""
+        method = method_of(self.experiment)
+        if view not in method.views:
+            owners = " and ".join(methods.showing(view))
+            raise RunError(f"{what} is part of {owners}; '{self.path}' is a run of {method.title}")

@@ -29,6 +29,8 @@ class Mine(NamedTuple):
 class APFL(Method[Params, Params, Params, Mine]):
     """Train w as FedAvg does, and v so that α v + (1 − α) w is good."""
 
+    cost = 2.0
+
     share: float = 0.5  # α, weight of the client's own model at the start
     adaptive: bool = True  # whether α follows its slope, once a round
 

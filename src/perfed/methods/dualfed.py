@@ -30,6 +30,9 @@ class Model(NamedTuple):
 class DualFed(Method[Model, Model, Model, Model]):
     """Classify general features for everybody and projected ones for oneself, and add the two."""
 
+    cost = 1.5
+    counted = ("projector",)
+
     contrast: float = 40.0  # λ, weight of the contrastive loss on projected features; 2 for Office-Home
     temperature: float = 0.2  # τ, of the contrastive loss; 0.05 for Office-Home
     depth: int = 2  # D, linear layers of the projector
@@ -54,6 +57,10 @@ class DualFed(Method[Model, Model, Model, Model]):
         for part in self.personal:
             if part not in Model._fields:
                 raise suggest("part of DualFed", part, Model._fields)
+
+    @property
+    def passes(self) -> int:
+        return self.budget.epochs * (1 if self.training == "simultaneous" else 2)
 
     def init(self, task: Task, clients: int) -> tuple[Model, Model]:
         projector = task.part("projector", partial(self._projector, task.width))
@@ -113,13 +120,22 @@ class DualFed(Method[Model, Model, Model, Model]):
         return mean(ups, ups.sizes if self.weighting == "samples" else torch.ones(len(ups)))
 
     def predict(self, task: Task, down: Model, mine: Model, x: Tensor) -> Tensor:
-        own, common = self.scores(task, trees.over(down, mine), x)
+        own, common = self.heads(task, down, mine, x).values()
         return own + common if self.ensemble == "logits" else pooled(own, common)
 
-    def scores(self, task: Task, m: Model, x: Tensor) -> tuple[Tensor, Tensor]:
+    def heads(self, task: Task, down: Model, mine: Model, x: Tensor) -> dict[str, Tensor]:
         """Return the logits of the personal and of the global classifier: Eqs. (4) and (3)."""
+        m = trees.over(down, mine)
         u, seen = self._features(task, m, x)
-        return self._personal(task)(m.personal_classifier, u), task.classify(m.global_classifier, seen)
+        return {
+            "personal": self._personal(task)(m.personal_classifier, u),
+            "global": task.classify(m.global_classifier, seen),
+        }
+
+    def representations(self, task: Task, down: Model, mine: Model, x: Tensor) -> dict[str, Tensor]:
+        m = trees.over(down, mine)
+        z = task.features(m.encoder, x)
+        return {"before the projector": z, "after the projector": self._features(task, m, x, z)[0]}
 
     def _features(self, task: Task, m: Model, x: Tensor, z: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return what the personal and what the global classifier sees; ``z`` if the encoder was at work before."""

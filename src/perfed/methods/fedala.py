@@ -27,6 +27,8 @@ class Mine(NamedTuple):
 class FedALA(Method[Params, Params, Params, Mine]):
     """Take the lower layers as received; blend the upper ones with one's own by weights learned on local data."""
 
+    cost = 1.5
+
     layers: int = 1  # p, layers from the top that are blended; those below are taken as received
     mixing_lr: float = 1.0  # η, step size of the blending weights
     sample: float = 0.8  # s, share of the training samples they are learned on, drawn anew each round
@@ -45,6 +47,10 @@ class FedALA(Method[Params, Params, Params, Mine]):
         positive("FedALA", "most_epochs", self.most_epochs, "the blending weights would never be learned")
         if not 0 < self.sample <= 1:
             raise MethodError(f"FedALA needs sample (s) in (0, 1], got {self.sample:g}; the paper uses 0.8")
+
+    @property
+    def passes(self) -> int:
+        return self.budget.epochs + self.most_epochs
 
     def check(self, task: Task, sizes: list[int], participants: int) -> None:
         if self.layers > len(_layers(task)):

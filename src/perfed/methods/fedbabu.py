@@ -26,6 +26,10 @@ class FedBABU(Method[Params, Params, Params, Params]):
     def __post_init__(self) -> None:
         positive("FedBABU", "tune_epochs", self.tune_epochs, "it would be tested with the random head it started from")
 
+    @property
+    def passes(self) -> int:
+        return self.budget.epochs + self.tune_epochs
+
     def init(self, task: Task, clients: int) -> tuple[Params, Params]:
         return task.split(task.params())  # one head for all, drawn once: it is never trained nor sent
 

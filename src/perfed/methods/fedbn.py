@@ -18,6 +18,8 @@ from ..trees import Params
 class FedBN(Method[Params, Params, Params, tuple[()]]):
     """Average everything but normalisation, which absorbs each client's feature shift."""
 
+    needs = "BatchNorm"
+
     weighting: Literal["uniform", "samples"] = "uniform"  # of the average: the original's, or by training samples
     norm: Norm = "local_all"
 

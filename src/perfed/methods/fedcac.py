@@ -1,5 +1,6 @@
 """FedCAC (Wu et al., ICCV 2023): share boldly what is harmless, cautiously what is critical."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -30,6 +31,8 @@ class Up(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class FedCAC(Method[Server, Params, Up, Masks]):
     """Average harmless parameters over all clients, critical ones over clients whose critical positions agree."""
+
+    cost = 1.1
 
     critical: float = 0.5  # τ, fraction of each tensor held critical
     narrowing: int = 100  # β, rounds until every client trains its critical parameters alone
@@ -103,7 +106,10 @@ class FedCAC(Method[Server, Params, Up, Masks]):
                 )
         return Server(tuple(models), number)
 
-    def teams(self, masks: list[Masks], number: int) -> Tensor:
+    def critical_masks(self, up: Up) -> Masks:
+        return up.critical
+
+    def teams(self, masks: Sequence[Masks], number: int) -> Tensor:
         """Return who works with whom in round ``number``, row by row: Eqs. (7) and (8), with oneself."""
         agreement, same = self.overlaps(masks), torch.eye(len(masks), dtype=torch.bool)
         over = self.collaboration == "none" or (self.collaboration == "narrowing" and number > self.narrowing)
@@ -116,7 +122,7 @@ class FedCAC(Method[Server, Params, Up, Masks]):
         bar = others.mean() + number / self.narrowing * (others.max() - others.mean())
         return ((agreement >= bar - 1e-9) | same).double()
 
-    def overlaps(self, masks: list[Masks]) -> Tensor:
+    def overlaps(self, masks: Sequence[Masks]) -> Tensor:
         """Return how far the critical positions of two clients agree: 1 for equal masks, 0 for disjoint ones."""
         both = torch.zeros(len(masks), len(masks), dtype=torch.float64)
         for name in masks[0]:

@@ -43,6 +43,10 @@ class FedETF(Method[Model, Model, Model, Params]):
             raise MethodError(f"FedETF needs personal ≥ 0, got {self.personal}; 20 is the original's")
         positive("FedETF", "personal_epochs", self.personal_epochs, "personal=0 turns fine-tuning off")
 
+    @property
+    def passes(self) -> int:
+        return self.budget.epochs + 2 * self.personal * self.personal_epochs
+
     def check(self, task: Task, sizes: list[int], participants: int) -> None:
         if task.classes < 2 or self._width(task) < task.classes:
             raise MethodError(

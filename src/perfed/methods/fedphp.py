@@ -26,6 +26,8 @@ class Mine(NamedTuple):
 class FedPHP(Method[Params, Params, Params, Mine]):
     """Pull the features of the received model towards those of the client's own past; serve that past."""
 
+    cost = 1.4
+
     lesson: float = 0.05  # λ, weight of the lesson; the cross-entropy has 1 − λ
     keep: float = 0.9  # μ, share of the past kept once a client has taken part as often as expected
     rounds: int = 1000  # T, rounds of the run: filled in from the experiment where none are given

@@ -12,7 +12,7 @@ from torch.linalg import vector_norm
 from .. import keys, trees
 from ..errors import MethodError
 from ..local import Batch, Shard, descend
-from ..method import Method
+from ..method import Method, Piece
 from ..server import average, broadcast
 from ..task import Part, Task, cross_entropy
 from ..trees import Params
@@ -40,6 +40,8 @@ class Model(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class GPFL(Method[Shared, Shared, Shared, Mine]):
     """Bend features two ways: towards the embedding of their category, and for a head of one's own."""
+
+    cost = 1.2
 
     magnitude: float = 0.01  # λ, pull of general features to their received embedding; 0 is "w/o L_mlg"
     decay: float = 0.1  # μ, weight decay of valve and embeddings; 1 for HAR-CNN, 0 for ResNet-18 and fastText
@@ -97,6 +99,24 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
     def predict(self, task: Task, down: Shared, mine: Mine, x: Tensor) -> Tensor:
         _, own = self._conditions(task, down, mine)
         return task.classify(mine.head, self._bent(task, down.valve, task.features(down.body, x), own))
+
+    def pieces(self, task: Task, down: Shared) -> dict[str, Piece]:
+        """Return extractor and valve under the general condition, alone and with the embeddings as classifier."""
+        if not self.embeddings:
+            return {}
+        names = [name for part in down for name in part]
+
+        def bent(weights: Params, x: Tensor) -> Tensor:
+            valve = {name: weights[name] for name in down.valve}
+            return self._bent(task, valve, task.features(weights, x), weights[TABLE].mean(0))
+
+        def classified(weights: Params, x: Tensor) -> Tensor:
+            return F.linear(bent(weights, x), weights[TABLE])
+
+        return {
+            "pseudo_extractor": Piece(names, bent, task.width),
+            "pseudo_model": Piece(names, classified, task.classes),
+        }
 
     def _conditions(self, task: Task, down: Shared, mine: Mine) -> tuple[Tensor, Tensor]:
         """Return g and p, constants of the round: Eqs. (5) and (7)."""

@@ -42,6 +42,8 @@ class Mine(NamedTuple):
 class LGFedAvg(Method[Server, Down, Up, Mine]):
     """Train everything together for a while; then keep the body and average only the head."""
 
+    title = "LG-FedAvg"
+
     warmup: int = 20  # rounds of full FedAvg before bodies become personal
     rounds: int = 300  # T, rounds of the whole run
     weighting: Literal["uniform", "samples"] = "uniform"  # of the averages: the original's, or by training samples

@@ -16,6 +16,9 @@ from ..trees import Params
 class Moon(Method[Params, Params, Params, Params]):
     """Contrast each sample's feature with what the received and the client's last model make of it."""
 
+    title = "MOON"
+    cost = 2.0
+
     contrast: float = 1.0  # μ, weight of the contrastive term
     temperature: float = 0.5  # τ, of the similarities
     projection: bool = False  # whether a projection head (two linear layers) stands between body and head

@@ -19,6 +19,9 @@ from ..trees import Params
 class PerFedAvg(Method[Params, Params, Params, tuple[()]]):
     """Take the slope after a trial step on one batch, measured on a second one: the first-order version."""
 
+    title = "Per-FedAvg"
+    cost = 2.0
+
     step: float | None = None  # α, size of the trial step and of the one before a test; if none, the budget's lr
 
     send = broadcast

@@ -19,6 +19,9 @@ from ..trees import Params
 class PFedMe(Method[Params, Params, Params, Params]):
     """Per batch, solve roughly for the personal model near w, then draw w towards it."""
 
+    title = "pFedMe"
+    cost = 5.0
+
     spring: float = 15.0  # λ, pull of the personal model towards w
     steps: int = 5  # K, steps of the personal model per batch
     personal_lr: float = 0.01  # η_p, size of these steps
@@ -37,6 +40,10 @@ class PFedMe(Method[Params, Params, Params, Params]):
                 f"pFedMe needs budget.lr · spring (ηλ) < 1, got {self.budget.lr * self.spring:g}: "
                 f"w would jump past the personal model; a spring below {1 / self.budget.lr:g} fits this learning rate"
             )
+
+    @property
+    def passes(self) -> int:
+        return self.budget.epochs * self.steps
 
     def init(self, task: Task, clients: int) -> tuple[Params, Params]:
         return task.params(), task.params()

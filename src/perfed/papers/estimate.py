@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from perfed import models, trees
+from perfed import methods, models, trees
 from perfed.data.catalogue import CATALOGUE
 from perfed.data.inputs import channels_last
 from perfed.papers import listing, load
@@ -24,12 +24,6 @@ from perfed.task import Task
 
 STEP = 10  # samples of a timed step at most; more only cost time in proportion
 REPEATS = 2  # the fastest counts: whatever else the machine does only adds
-# Passes over the training data relative to FedAvg: what a method trains besides, from its algorithm.
-PASSES = {
-    "apfl": 2.0, "apple": 2.0, "ditto": 2.0, "dualfed": 1.5, "fedala": 1.5, "fedcac": 1.1, "fedcp": 1.5, "fedfomo": 1.5,
-    "fedphp": 1.4, "fedpick": 1.2, "fedproto": 1.3, "fedrep": 1.5, "gpfl": 1.2, "moon": 2.0, "perfedavg": 2.0,
-    "pfedme": 5.0,
-}  # fmt: skip
 SHAPES = {  # of an input, where the catalogue's picture size does not say it
     "ag_news": (200,), "amazon": (5000,), "cifar10": (3, 32, 32), "cifar100": (3, 32, 32), "digits": (1, 8, 8),
     "digits_domains": (1, 16, 16), "fashion_mnist": (1, 28, 28), "har": (9, 1, 128), "mnist": (1, 28, 28),
@@ -48,7 +42,7 @@ def seconds(settings: Experiment) -> float:
     batch = min(STEP, settings.budget.batch_size)
     train, test = per_sample(settings.model.name, tuple(sorted(options.items())), shape_of(settings), entry.classes, batch)
     fitted, tested = samples(settings)
-    passes = PASSES.get(settings.method.name, 1.0) * settings.budget.epochs * settings.sampling.ratio
+    passes = methods.find(settings.method.name).cost * settings.budget.epochs * settings.sampling.ratio
     return settings.rounds * (fitted * passes * train + tested * test * (2 if settings.after else 1) / settings.every)
 
 

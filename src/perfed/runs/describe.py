@@ -27,10 +27,10 @@ def describe(name: str, model: str = "mlp", data: str = "digits") -> dict[str, A
 
 def _entry(name: str) -> dict[str, Any]:
     kind = methods.find(name)
-    model = "cnn_bn" if name == "fedbn" else "mlp"
+    model = "cnn_bn" if kind.needs == "BatchNorm" else "mlp"
     found = {way: sorted({leaf["field"] for leaf in leaves}) for way, leaves in _leaves(name, model, "digits").items()}
     paper = (inspect.getdoc(inspect.getmodule(kind)) or "").splitlines()[0]
-    return {"name": name, "title": kind.__name__, "paper": paper, "fields": meanings(kind), **found}
+    return {"name": name, "title": kind.title, "paper": paper, "fields": meanings(kind), **found}
 
 
 def meanings(kind: type[Method[Any, Any, Any, Any]]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ import yaml
 
 from .. import methods
 from ..errors import InputError, suggest
+from ..local import Budget
 from .messages import Ask
 
 
@@ -61,7 +62,11 @@ class SitePolicy:
             return f"method '{method}' is not allowed here"
         if data not in self.data:
             return f"data '{data}' is not allowed here"
-        if (epochs := passes(s)) > self.epochs:
+        try:
+            epochs = passes(s)
+        except (TypeError, ValueError) as wrong:
+            return f"method '{method}' cannot be set so: {wrong}"
+        if epochs > self.epochs:
             return f"{epochs} epochs per round are more than the {self.epochs} allowed here"
         if ask.train is not None and (ask.train > self.rounds or trained >= self.rounds):
             return f"training in round {ask.train} (after {trained} trainings) is beyond the {self.rounds} allowed here"
@@ -76,9 +81,11 @@ def _name(choice: Any) -> str:
 
 def passes(settings: Mapping[str, Any]) -> int:
     """Return the passes over the data in one round: the budget's, and those that a method adds."""
-    budget, name = settings.get("budget") or {}, _name(settings.get("method"))
-    count = int(budget.get("epochs", 1)) if isinstance(budget, Mapping) else 1
-    own = {f.name: f.default for f in fields(methods.find(name)) if f.name.endswith("epochs")}
-    given = settings.get("method")
-    own |= {k: v for k, v in given.items() if k in own} if isinstance(given, Mapping) else {}
-    return count + sum(v for v in own.values() if isinstance(v, int))
+    budget, given = settings.get("budget") or {}, settings.get("method")
+    kind = methods.find(_name(given))
+    values = {f.name: f.default for f in fields(kind)} | (dict(given) if isinstance(given, Mapping) else {})
+    values["budget"] = Budget(epochs=int(budget.get("epochs", 1)) if isinstance(budget, Mapping) else 1)
+    bare = object.__new__(kind)  # its fields are only read here; whoever trains it has them checked
+    for name, value in values.items():
+        object.__setattr__(bare, name, value)
+    return bare.passes
