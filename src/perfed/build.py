@@ -24,7 +24,7 @@ from .task import Task
 def method_of(settings: Settings) -> Method[Any, Any, Any, Any]:
     """Return the method that the settings name, its fields checked; a schedule's length is the experiment's."""
     kind = methods.find(settings.method.name)
-    options = dict(settings.method.options)
+    options = kind.renamed(settings.method.options)
     for taken in ("budget", "norm"):
         if taken in options:
             raise InputError(

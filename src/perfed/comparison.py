@@ -1,6 +1,7 @@
 """Several methods on the same splits, seeds and budgets, cell by cell, as many at once as there are cores."""
 
 import os
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -77,7 +78,7 @@ def load(path: Path | str | None, overrides: Sequence[str] = ()) -> Comparison:
 
 def _variant(text: str) -> dict[str, Any]:
     """Read ``fedcp`` or ``fedcp:align=0:policy=gumbel_train``."""
-    name, *fields = text.split(":")
+    name, *fields = re.split(r":(?=\w+=)", text)  # a value may have a colon too, such as trimmed:0.1
     return {key: value for field in fields for key, value in _field(field).items()} | {"name": name}
 
 
