@@ -1,17 +1,18 @@
 """The contract every method signs: five pure verbs on a frozen record, some optional ones, and what is known of it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from torch import Tensor
 
-from .errors import MethodError
+from .errors import InputError, MethodError
 from .local import Budget, Shard
-from .server import Uploads
+from .server import Uploads, rule_of
 from .task import Norm, Task
 from .trees import Params
+from .units import ruled
 
 Server = TypeVar("Server")
 Down = TypeVar("Down")
@@ -52,6 +53,28 @@ class Method(ABC, Generic[Server, Down, Up, Mine]):
         super().__init_subclass__(**options)
         cls.title = cls.__dict__.get("title", cls.__name__)
         cls.views = frozenset(name for name in VIEWS if getattr(cls, name) is not getattr(Method, name))
+
+    def __post_init__(self) -> None:
+        """Refuse fields that cannot be right; a method with checks of its own calls this one first."""
+        if (rule := getattr(self, "rule", None)) is not None:
+            rule_of(rule)
+
+    @classmethod
+    def renamed(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return options under the names that fields have today: up to version 0.1.0 some methods called it ``weighting``."""
+        found, names = dict(options), {f.name for f in fields(cls)}
+        if "weighting" in found and "weighting" not in names and "rule" in names:
+            if "rule" in found:
+                raise InputError("weighting is the former name of rule: give rule alone")
+            former = found.pop("weighting")
+            found["rule"] = "weighted" if former == "samples" else former
+        return found
+
+    @property
+    def label(self) -> str:
+        """How tables write this method as it is set: its title, with a rule that is not its own."""
+        usual = next((f.default for f in fields(self) if f.name == "rule"), None)
+        return self.title if usual is None else ruled(self.title, getattr(self, "rule", usual), usual)
 
     @property
     def passes(self) -> int:

@@ -266,7 +266,7 @@ def test_without_contrast_the_main_branch_is_fedper_with_the_projector_in_its_he
         torch.manual_seed(0)
         return Task.of(testing.Net(True), (testing.FEATURES,), testing.CLASSES)
 
-    method = DualFed(contrast=0.0, second_stage="served", weighting="samples", width=16, budget=BUDGET)
+    method = DualFed(contrast=0.0, second_stage="served", rule="weighted", width=16, budget=BUDGET)
     data, the_task = testing.federation(), task()
     one = testing.play(method, data, the_task=the_task)
     net = nn.Module()

@@ -13,12 +13,12 @@ from perfed.analysis.series import best, scored, weighted
 from perfed.analysis.stability import drop, participation, swing
 from perfed.analysis.subject import Subject
 from perfed.analysis.timing import timing
-from perfed.runs.assemble import method_of
 from perfed.errors import InputError, RunError
 from perfed.evaluate.summary import rates
 from perfed.report import figures, pictures, studies
 from perfed.report.read import read
 from perfed.report.studies import Frame, Line
+from perfed.runs.assemble import method_of
 
 
 def before_and_after(subject: Subject, options: Options) -> Result:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import suggest
+from ..units import ruled
 
 if TYPE_CHECKING:  # names and titles need no torch
     from ..method import Method
@@ -52,15 +53,29 @@ def find(name: str) -> "type[Method[Any, Any, Any, Any]]":
     return getattr(import_module(f".{name}", __name__), CATALOGUE[name])  # type: ignore[no-any-return]
 
 
-@cache
 def title(name: str) -> str:
-    """Return how tables write a method; it is read off the source, so that a report need not wait for torch."""
+    """Return how tables write a method."""
+    return str(_said(name).get("title", CATALOGUE[name]))
+
+
+def label(name: str, rule: str | None = None) -> str:
+    """Return how tables write a method that averages by ``rule``: its title, with the rule if that is not its own."""
+    usual = _said(name).get("rule")
+    return title(name) if usual is None or rule is None else ruled(title(name), rule, str(usual))
+
+
+@cache
+def _said(name: str) -> dict[str, Any]:
+    """Return the plain values in a method's class, read off its source: a report need not wait for torch."""
     if name not in CATALOGUE:
         raise suggest("method", name, CATALOGUE)
     tree = ast.parse(Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8"))
     body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == CATALOGUE[name])
-    said = [node.value for node in body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "title"]
-    return str(ast.literal_eval(said[0])) if said else CATALOGUE[name]
+    return {
+        ast.unparse(node.target if isinstance(node, ast.AnnAssign) else node.targets[0]): node.value.value
+        for node in body
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant)
+    }
 
 
 def showing(view: str) -> list[str]:

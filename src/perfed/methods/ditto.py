@@ -20,11 +20,13 @@ class Ditto(Method[Params, Params, Params, Params]):
 
     spring: float = 1.0  # λ, pull of the personal model towards the received one
     personal_epochs: int = 1  # passes for the personal model
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
     send = broadcast
     merge = average
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive("Ditto", "spring (λ)", self.spring, "without it the personal model is Local; 0.01 to 1 is usual")
         positive("Ditto", "personal_epochs", self.personal_epochs, "the personal model would never be trained")
 

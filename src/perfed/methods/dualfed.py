@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from .. import trees
@@ -12,7 +11,7 @@ from ..errors import MethodError, suggest
 from ..local import Batch, Shard, descend
 from ..local.losses import pooled, supervised_contrast
 from ..method import Method, positive
-from ..server import Uploads, broadcast, mean
+from ..server import average, broadcast
 from ..task import Part, Task, cross_entropy
 from ..trees import Params
 
@@ -43,11 +42,13 @@ class DualFed(Method[Model, Model, Model, Model]):
     global_classifier: Literal["before", "after"] = "before"  # the projector; after it: DualFed-P, or -G if that is shared
     personal: tuple[str, ...] = ("projector", "personal_classifier")  # parts that stay with their client (Table 7)
     ensemble: Literal["logits", "probabilities"] = "logits"  # what of the two classifiers is added
-    weighting: Literal["uniform", "samples"] = "uniform"  # of the average: the paper's, or by training samples
+    rule: str = "uniform"  # how answers are averaged: evenly, the paper's; weighted by samples, median, trimmed:0.1
 
     send = broadcast
+    merge = average
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.contrast < 0:
             raise MethodError(f"DualFed needs contrast (λ) ≥ 0, got {self.contrast:g}; 40 for PACS, 2 for Office-Home")
         positive("DualFed", "temperature (τ)", self.temperature, "0.2 for PACS, 0.05 for Office-Home")
@@ -115,9 +116,6 @@ class DualFed(Method[Model, Model, Model, Model]):
         if self.contrast:
             loss = loss + self.contrast * supervised_contrast(u, batch, self.temperature)
         return loss + cross_entropy(task.classify(w.global_classifier, seen), batch) if w.global_classifier else loss
-
-    def merge(self, server: Model, ups: Uploads[Model]) -> Model:
-        return mean(ups, ups.sizes if self.weighting == "samples" else torch.ones(len(ups)))
 
     def predict(self, task: Task, down: Model, mine: Model, x: Tensor) -> Tensor:
         own, common = self.heads(task, down, mine, x).values()

@@ -18,12 +18,14 @@ class FedAvgFT(Method[Params, Params, Params, tuple[()]]):
     title = "FedAvg+FT"
 
     tune_epochs: int = 1  # passes over the client's own training data before it is tested
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
     norm: Norm = "all"
 
     send = broadcast
     merge = average
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive("FedAvg with fine-tuning", "tune_epochs", self.tune_epochs, "without tuning it is FedAvg")
 
     @property

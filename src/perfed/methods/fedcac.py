@@ -11,7 +11,7 @@ from .. import keys, trees
 from ..errors import MethodError
 from ..local import Shard, descend
 from ..method import Method
-from ..server import Uploads, mean, mix
+from ..server import Uploads, averaged, mix, rule_of
 from ..task import Task
 from ..trees import Params
 
@@ -42,11 +42,12 @@ class FedCAC(Method[Server, Params, Up, Masks]):
     harmless: Literal["shared", "as_critical"] = "shared"  # the rest: averaged over all, or treated alike
     overlap: Literal["fraction", "jaccard"] = "fraction"  # how the agreement of two masks is counted
     ties: Literal["all", "first"] = "all"  # where entries tie at the cut: all are critical, or as many as τ says
-    weighting: Literal["uniform", "samples"] = "uniform"  # of the averages: the paper's, or by training samples
+    rule: str = "uniform"  # how answers are averaged: evenly, the paper's; weighted; the average over all: median, trimmed:0.1
 
     reveals = "the mask of critical positions, by which the server finds clients alike"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= self.critical <= 1:
             raise MethodError(f"FedCAC needs critical (τ) in [0, 1], got {self.critical:g}; 0.5 is the paper's")
         if self.narrowing < 1:
@@ -90,9 +91,9 @@ class FedCAC(Method[Server, Params, Up, Masks]):
     def merge(self, server: Server, ups: Uploads[Up]) -> Server:
         answers, number = ups.trees, server.round + 1
         team = self.teams([up.critical for up in answers], int(number))
-        weight = ups.sizes if self.weighting == "samples" else torch.ones(len(ups), dtype=torch.float64)
+        weight = ups.sizes if rule_of(self.rule).name == "mean" else torch.ones(len(ups), dtype=torch.float64)
         params = [up.params for up in answers]
-        common = mean(params, weight)  # Eq. (9)
+        common = averaged(self.rule, ups.each(lambda up: up.params))  # Eq. (9)
         models = list(server.models)
         rows = team * weight
         rows = rows / rows.sum(1, keepdim=True)

@@ -38,11 +38,13 @@ class FedCP(Method[Model, Model, Model, Params]):
     activation: Literal["relu", "tanh", "sigmoid"] = "relu"  # its activation
     discrepancy: Literal["mmd", "paired"] = "mmd"  # between feature clouds, or sample by sample
     widths: tuple[float, ...] = WIDTHS  # variances of the kernels
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
     send = broadcast
     merge = average
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.align < 0:
             raise MethodError(f"FedCP needs align (λ) ≥ 0, got {self.align:g}; 5 for a CNN, 1 for ResNet-18 or fastText")
         if not 1 <= self.layers <= 4:

@@ -44,12 +44,14 @@ class FedPick(Method[Model, Model, Model, Model]):
     ensemble: Literal["logits", "probabilities", "global"] = "logits"  # what is served; "global" is "w/o Ensemble"
     teachers: Literal["moving", "fixed"] = "moving"  # whether gradients of the mutual teaching reach the teaching side
     entropy_scope: Literal["all", "selector"] = "all"  # what the entropy loss trains: also the encoder, or not
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
     norm: Norm = "local_all"
 
     send = broadcast
     merge = average
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive("FedPick", "temperature (τ)", self.temperature, "it divides the mask's logits; the paper has 1 and 10")
         if min(self.personal_loss, self.entropy, self.distil) < 0:
             raise MethodError("FedPick needs personal_loss, entropy and distil ≥ 0; the paper has 1, 0.001 and 1")

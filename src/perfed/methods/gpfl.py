@@ -52,6 +52,7 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
     source: Literal["received", "stale"] = "received"  # embeddings behind the conditions; stale: the official code's
     distance: Literal["batch", "sample", "square"] = "batch"  # of L_mlg: norm over the batch, mean norm, mean square
     penalty: Literal["decay", "norms"] = "decay"  # what μ weighs: half the squares, or the norms that Eq. (11) prints
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
     send = broadcast
     merge = average
@@ -59,6 +60,7 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
     reveals = "where stale embeddings are asked for, the embeddings a client keeps are those it uploaded"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.magnitude < 0 or self.decay < 0:
             raise MethodError(
                 f"GPFL needs magnitude (λ) and decay (μ) ≥ 0, got {self.magnitude:g} and {self.decay:g}; a CNN has 0.01 and 0.1"

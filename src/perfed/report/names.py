@@ -15,6 +15,11 @@ def title(method: str) -> str:
     return methods.title(method) if method in methods.CATALOGUE else method
 
 
+def label(method: str, rule: str | None) -> str:
+    """Return how ``method`` is written that averages by ``rule``, which is part of its name if it is not its own."""
+    return methods.label(method, rule) if method in methods.CATALOGUE else title(method)
+
+
 def position(method: str) -> int:
     """Return where ``method`` stands in a table; methods of the reader's own stand last."""
     order = [MAJORITY, *methods.CATALOGUE]

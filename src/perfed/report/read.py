@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from perfed.errors import InputError, RunError
 from perfed.evaluate.summary import Moment, choose, rates, summarise
-from perfed.report.names import position, title
+from perfed.report.names import label, position, title
 from perfed.runs.folder import RunFolder
 
 USUAL = {"report": "weighted", "best": "round", "series": "test"}  # options of a summary unless said otherwise
@@ -102,9 +102,9 @@ def labels(runs: Sequence[Run]) -> list[str]:
     names = []
     for run in runs:
         twins = [other for other in runs if other.method == run.method]
-        name = title(run.method)
+        apart, values = differing(twins), flat(run.settings)
+        name = title(run.method) if "method.rule" in apart else label(run.method, values.get("method.rule"))
         if len(twins) > 1:
-            apart, values = differing(twins), flat(run.settings)
             said = [f"{_short(key)}={values[key]}" for key in apart if key in values]  # what it leaves to the defaults is not
             name += f" ({', '.join(said)})" if said else "" if apart else f" ({run.path.name})"
         names.append(name)

@@ -91,7 +91,7 @@ def method_of(experiment: Experiment) -> AnyMethod:
             return choice.made
         raise InputError(f"a method is a name or an instance of a Method, such as FedPer(), got {choice.made!r}")
     kind = kind_of(choice)
-    options = dict(choice.options)
+    options = kind.renamed(choice.options)
     for taken in ("budget", "norm"):
         if taken in options:
             raise InputError(f"method.{taken} is set as {taken}{'.…' if taken == 'budget' else ''}: it is the same for all methods")

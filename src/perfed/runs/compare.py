@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -121,9 +122,7 @@ def _taking(base: Experiment, entry: Any, own: dict[str, dict[str, Any]]) -> Exp
 
 def _variant(text: str) -> dict[str, Any]:
     """Read ``fedcp``, ``fedcp:align=0:policy=gumbel_train`` or a user's own ``file.py:Name:field=value``."""
-    parts = text.split(":")
-    count = next((i for i, part in enumerate(parts) if "=" in part), len(parts))
-    name, fields = ":".join(parts[:count]), parts[count:]
+    name, *fields = re.split(r":(?=[\w.]+=)", text)  # a value may have a colon too, such as trimmed:0.1
     return {"name": name} | {key: value for field in fields for key, value in _field(*field.split("=", 1)).items()}
 
 
