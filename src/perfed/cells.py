@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
@@ -125,7 +126,7 @@ def _refuse(cell: Cell, why: str, refused: Refused | None) -> None:
 def _train(cell: Cell, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a script ignores it by inheritance
     torch.set_num_threads(1)  # a forked process has none of its parent's threads and would wait for them for ever
-    alone = Run(cell.run.path, cell.run.settings.model_copy(update={"workers": 1}))
+    alone = replace(cell.run, settings=cell.run.settings.model_copy(update={"workers": 1}))
     try:
         experiment.train_seed(alone, cell.seed, cell.samples, cell.split, lambda seed, done: pipe.send((seed, done.number)))
         pipe.send("done")

@@ -18,7 +18,7 @@ from .errors import RunError
 from .evaluate.summary import majority, runaway, summarise
 from .federation import PARTS, Federation
 from .files import writing
-from .job import Job, OnRound
+from .job import Job, OnRound, Stop
 from .partition import Split
 from .record import Lines, alone, digest, get_json, put_json, put_yaml
 from .settings import Settings
@@ -31,6 +31,7 @@ class Run:
 
     path: Path
     settings: Settings
+    stop: Stop | None = None  # ends a seed before its last round
 
     def summary(self) -> dict[str, Any]:
         return dict(get_json(self.path / "summary.json"))
@@ -221,14 +222,16 @@ def train_seed(found: Run, seed: int, samples: Samples, split: Split, on_round: 
         transport = _transport(found, job)
         began = perf_counter()
         try:
-            server = job.train(transport, on_round)
+            server = job.train(transport, on_round, found.stop)
         finally:
             transport.close()
-        final = {
+        final: dict[str, Any] = {
             "digest": digest(server, job.store),
-            "rounds": found.settings.rounds,
+            "rounds": job.stopped["round"] if job.stopped else found.settings.rounds,
             "seconds": round(perf_counter() - began, 3),
         }
+        if job.stopped:
+            final["stopped"] = job.stopped
         put_json(folder / "final.json", final)
 
 
@@ -262,7 +265,8 @@ def finish(found: Run) -> Run:
     who = {seed: get_json(found.path / f"seed-{seed}" / "clients.json") for seed in seeds}
     transports = {str(seed): get_json(found.path / f"seed-{seed}" / "transport.json") for seed in seeds}
     manifest = get_json(found.path / "manifest.json")
-    put_json(found.path / "manifest.json", manifest | {"transport": transports})
+    stopped = {str(seed): final["stopped"] for seed, final in finals.items() if "stopped" in final}
+    put_json(found.path / "manifest.json", manifest | {"transport": transports} | ({"stopped": stopped} if stopped else {}))
     digests = [finals[seed]["digest"] for seed in seeds]
     total = {way: sum(line[f"bytes_{way}"] for own in lines.values() for line in own) for way in ("up", "down")}
     put_json(

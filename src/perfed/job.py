@@ -16,6 +16,7 @@ from .transport import Private, Score, Site, Store, Transport
 from .trees import Tree
 
 OnRound = Callable[[int, Round], None]  # seed, what the round produced
+Stop = Callable[[Sequence[dict[str, Any]]], dict[str, Any] | None]  # a seed's lines so far → why it is to end here, if so
 
 
 class Job:
@@ -34,6 +35,7 @@ class Job:
         self.template = Private(first.mine, dict(self.site.withheld.start))
         self.lines = Lines(folder / "rounds.jsonl")
         self.first = 0
+        self.stopped: dict[str, Any] | None = None  # why it ended before its last round
 
     def restore(self) -> None:
         """Go back to the last checkpoint, or to the start where there is none."""
@@ -43,9 +45,13 @@ class Job:
         else:
             self.lines.path.unlink(missing_ok=True)
 
-    def train(self, transport: Transport, on_round: OnRound | None) -> Tree:
-        """Run the rounds that are left; every line is on disk before the next round."""
+    def train(self, transport: Transport, on_round: OnRound | None, stop: Stop | None = None) -> Tree:
+        """Run the rounds that are left, or until ``stop`` has a reason; every line is on disk before the next round."""
         s, saved = self.settings, time.monotonic()
+        lines = self.lines.read() if stop else []
+        self.stopped = stop(lines) if stop and lines else None
+        if self.stopped:  # it ended here before, and was interrupted before that was written down
+            return self.server
         protocol = Protocol(s.every, s.after, ("test", "validation") if any(map(len, self.federation.validation)) else ("test",))
         began = perf_counter()
         last: Round | None = None
@@ -61,15 +67,20 @@ class Job:
                 count=s.rounds,
                 first=self.first,
             ):
-                self.lines.append(line_of(done, perf_counter() - began, len(self.federation)))
+                lines.append(line_of(done, perf_counter() - began, len(self.federation)))
+                self.lines.append(lines[-1])
                 began, last = perf_counter(), done
-                if done.number and (time.monotonic() - saved >= s.checkpoint or done.number == s.rounds):
+                self.stopped = stop(lines) if stop else None
+                due = time.monotonic() - saved >= s.checkpoint or done.number == s.rounds
+                if done.number and (due or self.stopped):
                     self._save(done)
                     saved = time.monotonic()
                 if s.snapshots and done.number % s.snapshots == 0:
                     keep_state(self.folder / "snapshots", done.number, done.server, self.store)
                 if on_round:
                     on_round(self.seed, done)
+                if self.stopped:
+                    break
         except KeyboardInterrupt:
             if last is not None and last.number:
                 self._save(last)

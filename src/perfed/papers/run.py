@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from perfed.data import Samples
 from perfed.errors import PerfedError
 from perfed.experiment import Run
 from perfed.job import OnRound
+from perfed.papers.flat import Flat
 from perfed.papers.plan import Plan
 from perfed.papers.recipe import Recipe
 from perfed.partition import Split
@@ -37,6 +38,7 @@ class Work:
     out: Path
     command: str = ""
     workers: int | None = None
+    patience: int | None = None  # a seed stops when its curve has been flat for so many rounds
     refused: dict[str, str] = field(default_factory=dict)  # a cell's folder and why it was not run
     done: int = 0
 
@@ -62,7 +64,31 @@ class Work:
 
     def left(self, key: str, settings: Settings) -> list[int]:
         """Return the seeds of an experiment that are not finished."""
-        return [s for s in settings.seeds if not (self.out / "cells" / key / f"seed-{s}" / "final.json").exists()]
+        return [s for s in settings.seeds if not self._done(self.out / "cells" / key / f"seed-{s}" / "final.json", settings)]
+
+    def _done(self, note: Path, settings: Settings) -> bool:
+        """Whether a seed has all its rounds, or was flat for long enough where that is enough."""
+        if not note.exists():
+            return False
+        final = get_json(note)
+        if final["rounds"] >= settings.rounds:
+            return True
+        return self.patience is not None and final.get("stopped", {}).get("patience", 0) >= self.patience
+
+    def stop(self, settings: Settings) -> Flat | None:
+        """Return what ends a seed of an experiment before its last round, if anything."""
+        return None if self.patience is None else Flat(self.patience, settings.report, settings.series, settings.every)
+
+    def stops(self) -> list[str]:
+        """Say what ends a seed early, and on which curve; refuse a patience with too few tests."""
+        if self.patience is None:
+            return []
+        for settings in self.unique.values():
+            self.stop(settings)
+        said = [f"a seed stops when {self.patience} rounds are on average not above all such blocks before by more than noise"]
+        for series in sorted({settings.series for settings in self.unique.values() if not settings.validation}):
+            said.append(f"nothing is held back for validation: flat is what the {series} curve is, whose best round is reported")
+        return said
 
     @property
     def rounds(self) -> int:
@@ -118,6 +144,7 @@ def _cells(work: Work, todo: dict[str, Settings], locks: ExitStack, note: Note |
                 tell(note, f"{key}: {work.refused[key]}")
                 continue
             found, splits = _folder(work, key, settings, samples)
+            found = replace(found, stop=work.stop(settings))
         except PerfedError as wrong:
             work.refused[key] = str(wrong)
             tell(note, f"{key}: {wrong}")
