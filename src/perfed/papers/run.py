@@ -15,6 +15,7 @@ from typing import Any
 from perfed.data import Samples
 from perfed.disk import get_object, locked, put_json
 from perfed.errors import PerfedError
+from perfed.papers.flat import Flat
 from perfed.papers.plan import Plan
 from perfed.papers.recipe import Recipe
 from perfed.runs import parallel
@@ -36,6 +37,7 @@ class Work:
     out: Path
     command: str = ""
     workers: int | None = None
+    patience: int | None = None  # a seed stops when its curve has been flat for so many rounds
     refused: dict[str, str] = field(default_factory=dict)  # a cell's folder and why it was not run
     done: int = 0
 
@@ -65,7 +67,30 @@ class Work:
 
     def left(self, key: str, settings: Experiment) -> list[int]:
         """Return the seeds of an experiment that are not finished."""
-        return [seed for seed in settings.seeds if not self.cell(key).seed(seed).finished()]
+        return [seed for seed in settings.seeds if not self._done(self.cell(key).seed(seed).final, settings)]
+
+    def _done(self, final: dict[str, Any] | None, settings: Experiment) -> bool:
+        """Whether a seed has all its rounds, or was flat for long enough where that is enough."""
+        if final is None:
+            return False
+        if final["rounds"] >= settings.rounds:
+            return True
+        return bool(self.patience is not None and final.get("stopped", {}).get("patience", 0) >= self.patience)
+
+    def stop(self, settings: Experiment) -> Flat | None:
+        """Return what ends a seed of an experiment before its last round, if anything."""
+        return None if self.patience is None else Flat(self.patience, settings.report, settings.series, settings.every)
+
+    def stops(self) -> list[str]:
+        """Say what ends a seed early, and on which curve; refuse a patience with too few tests."""
+        if self.patience is None:
+            return []
+        for settings in self.unique.values():
+            self.stop(settings)
+        said = [f"a seed stops when {self.patience} rounds are on average not above all such blocks before by more than noise"]
+        for series in sorted({settings.series for settings in self.unique.values() if not settings.validation}):
+            said.append(f"nothing is held back for validation: flat is what the {series} curve is, whose best round is reported")
+        return said
 
     @property
     def rounds(self) -> int:
@@ -128,7 +153,7 @@ def _cells(work: Work, todo: dict[str, Experiment], locks: ExitStack, note: Note
             tell(note, f"{key}: {wrong}")
             continue
         for seed in work.left(key, settings):
-            yield parallel.Cell(folder, asked, seed, shared)
+            yield parallel.Cell(folder, asked, seed, shared, work.stop(settings))
 
 
 def _folder(work: Work, key: str, settings: Experiment, samples: Samples) -> tuple[RunFolder, Experiment, Shared]:

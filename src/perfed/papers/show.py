@@ -67,8 +67,13 @@ def _seeds(reduced: Sequence[str], ours: Value, planned: int) -> tuple[str, ...]
     kept = [note for note in reduced if not note.endswith(" seeds")]
     if 0 < ours.seeds < planned:
         kept.append(f"{ours.seeds} of {planned} seeds")
-    if ours.rounds < ours.planned:
+    if ours.stopped:
+        span = sorted({min(ours.stopped), max(ours.stopped)})
+        kept.append(f"stopped when flat, after {' to '.join(map(str, span))} of {ours.planned} rounds")
+    elif ours.rounds < ours.planned:
         kept.append(f"unfinished: {ours.rounds} of {ours.planned} rounds so far")
+    if ours.under_way:
+        kept.append(f"seed {', '.join(map(str, sorted(ours.under_way)))} under way, not counted yet")
     return tuple(kept)
 
 

@@ -15,7 +15,7 @@ from .assemble import Shared
 from .experiment import Experiment
 from .folder import RunFolder
 from .run import train as train_seed
-from .seed import OnRound
+from .seed import OnRound, Stop
 
 Refused = Callable[["Cell", str], None]  # a cell and why it could not be trained
 
@@ -27,6 +27,7 @@ class Cell(NamedTuple):
     experiment: Experiment
     seed: int
     shared: Shared
+    stop: Stop | None = None  # ends the seed before its last round
 
 
 def train(
@@ -40,7 +41,7 @@ def train(
     if workers < 2:
         for cell in cells:
             try:
-                train_seed(cell.run, cell.experiment, cell.seed, cell.shared, on_round)
+                train_seed(cell.run, cell.experiment, cell.seed, cell.shared, on_round, cell.stop)
             except PerfedError as wrong:
                 _refuse(cell, str(wrong), refused)
             else:
@@ -127,7 +128,7 @@ def _train(cell: Cell, pipe: Connection) -> None:
     torch.set_num_threads(1)  # a forked process has none of its parent's threads and would wait for them for ever
     alone = cell.experiment.but(workers=1)
     try:
-        train_seed(cell.run, alone, cell.seed, cell.shared, lambda seed, done: pipe.send((seed, done.number)))
+        train_seed(cell.run, alone, cell.seed, cell.shared, lambda seed, done: pipe.send((seed, done.number)), cell.stop)
         pipe.send("done")
     except PerfedError as wrong:
         pipe.send(str(wrong))

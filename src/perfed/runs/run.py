@@ -18,7 +18,7 @@ from . import code
 from .assemble import Shared, samples_of, stretched
 from .experiment import Choice, Experiment
 from .folder import RunFolder, fresh
-from .seed import OnRound, Seed
+from .seed import OnRound, Seed, Stop
 
 
 def run(experiment: Experiment, on_round: OnRound | None = None, command: str = "") -> RunFolder:
@@ -171,8 +171,10 @@ def clients_of(samples: Samples, split: Split) -> dict[str, Any]:
     }
 
 
-def train(folder: RunFolder, experiment: Experiment, seed: int, shared: Shared, on_round: OnRound | None = None) -> None:
-    """Run what is left of one seed; a finished seed costs nothing."""
+def train(
+    folder: RunFolder, experiment: Experiment, seed: int, shared: Shared, on_round: OnRound | None = None, stop: Stop | None = None
+) -> None:
+    """Run what is left of one seed, or until ``stop`` has a reason; a finished seed costs nothing."""
     place = folder.seed(seed)
     if place.finished(experiment.rounds):
         return
@@ -182,10 +184,12 @@ def train(folder: RunFolder, experiment: Experiment, seed: int, shared: Shared, 
         transport = _transport(folder, one)
         began = perf_counter()
         try:
-            reached = one.train(transport, on_round)
+            reached = one.train(transport, on_round, stop)
         finally:
             transport.close()
-        place.put_final({"digest": reached, "rounds": experiment.rounds, "seconds": round(perf_counter() - began, 3)})
+        ended = one.stopped["round"] if one.stopped else experiment.rounds
+        final = {"digest": reached, "rounds": ended, "seconds": round(perf_counter() - began, 3)}
+        place.put_final(final | ({"stopped": one.stopped} if one.stopped else {}))
 
 
 def _transport(folder: RunFolder, one: Seed) -> Transport:
@@ -213,7 +217,8 @@ def sum_up(folder: RunFolder) -> dict[str, Any]:
         if final is None or transport is None:
             raise RunError(f"seed {seed} of '{folder.path}' is not finished; `perfed resume {folder.path}` goes on with it")
         finals[seed], transports[str(seed)] = final, transport
-    folder.put_manifest(folder.manifest | {"transport": transports})
+    stopped = {str(seed): final["stopped"] for seed, final in finals.items() if "stopped" in final}
+    folder.put_manifest(folder.manifest | {"transport": transports} | ({"stopped": stopped} if stopped else {}))
     lines = {seed: place.lines.read() for seed, place in seeds.items()}
     summary = {
         "method": asked.method.name,

@@ -1,7 +1,7 @@
 """One seed of an experiment in training: its states, and its rounds on disk or in memory."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -15,6 +15,7 @@ from .folder import SeedFolder
 from .states import digest, read_state
 
 OnRound = Callable[[int, Round], None]  # seed, what the round produced
+Stop = Callable[[Sequence[dict[str, Any]]], dict[str, Any] | None]  # a seed's lines so far → why it is to end here, if so
 
 
 class Seed:
@@ -24,6 +25,7 @@ class Seed:
         self.made, self.folder = made, folder
         self.server, self.store, self.first = made.server, made.store(), 0
         self.history: list[dict[str, Any]] = []  # the rounds, where there is no folder for them
+        self.stopped: dict[str, Any] | None = None  # why it ended before its last round
         if folder is not None and made.federation.vocabulary is not None:
             folder.keep_vocabulary(made.federation.vocabulary)
 
@@ -57,21 +59,35 @@ class Seed:
         found, reason = choose(self.made.site, self.store, name, self.made.experiment.workers)
         return found, {"why": why} if why else reason
 
-    def train(self, transport: Transport, on_round: OnRound | None = None) -> str:
-        """Run the rounds that are left, each recorded before the next; return the digest of what was reached."""
+    def train(self, transport: Transport, on_round: OnRound | None = None, stop: Stop | None = None) -> str:
+        """Run the rounds that are left, each recorded before the next; return the digest of what was reached.
+
+        ``stop`` looks at the rounds so far; when it has a reason, the seed ends there.
+        """
         asked, saved = self.made.experiment, time.monotonic()
         began, last = perf_counter(), self.first
+        lines = list(self.lines) if stop else []
+        self.stopped = stop(lines) if stop and lines else None
+        if self.stopped:  # it ended here before, and was interrupted before that was written down
+            return digest(self.server, self.store)
         try:
             for done in self._rounds(transport):
-                self._record(line_of(done, perf_counter() - began, len(self.made.federation)))
+                line = line_of(done, perf_counter() - began, len(self.made.federation))
+                self._record(line)
                 began, last, self.server = perf_counter(), done.number, done.server
-                if done.number and (time.monotonic() - saved >= asked.checkpoint or done.number == asked.rounds):
+                if stop:
+                    lines.append(line)
+                    self.stopped = stop(lines)
+                due = time.monotonic() - saved >= asked.checkpoint or done.number == asked.rounds
+                if done.number and (due or self.stopped):
                     self._save(done.number)
                     saved = time.monotonic()
                 if self.folder is not None and asked.snapshots and done.number % asked.snapshots == 0:
                     self.folder.keep(done.number, done.server, self.store)
                 if on_round:
                     on_round(self.made.seed, done)
+                if self.stopped:
+                    break
         except KeyboardInterrupt:
             if last > self.first:
                 self._save(last)
