@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from perfed import experiment, papers
+from perfed import papers
 from perfed.errors import InputError
 from perfed.papers import show
 from perfed.papers.flat import Flat
 from perfed.papers.plan import Asked, plans
 from perfed.papers.run import Work, run
+from perfed.runs import run as experiment
 
 TINY = ("clients=3", "partition.alpha=5.0", "model=mlp", "data.fraction=0.2", "transport=serial", "budget.lr=0.000001")
 
