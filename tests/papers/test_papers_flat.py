@@ -130,4 +130,4 @@ def test_a_seed_under_way_does_not_count_beside_a_finished_one(tmp_path: Path) -
     (answer,) = show.answers(task.recipe, task.folder)
     assert answer.ours.mean == alone.ours.mean
     assert "seed 1 under way, not counted yet" in answer.reduced
-    assert experiment.opened(task.path(task.plans[0])).settings.seeds == (0, 1)
+    assert experiment.opened(task.path(task.plans[0])).experiment.seeds == (0, 1)

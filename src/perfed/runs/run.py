@@ -15,7 +15,7 @@ from ..federation import PARTS, Federation
 from ..partition import Split
 from ..transport import Transport
 from . import code
-from .assemble import Shared, samples_of, stretched
+from .assemble import Shared, samples_of, stretched, there
 from .experiment import Choice, Experiment
 from .folder import RunFolder, fresh
 from .seed import OnRound, Seed, Stop
@@ -53,9 +53,12 @@ def resume(
         rounds: how many it shall have in all, where that is more than were asked for.
         given: objects that cannot be found by name again: method, model, data.
     """
+    experiment = known(folder, given)
+    for what in ("method", "model", "data"):  # refuse before anything is written
+        there(what, getattr(experiment, what))
     if rounds is not None:
         extend(folder, rounds)
-    experiment = known(folder, given)
+        experiment = experiment.but(rounds=rounds)
     return finished(folder, experiment, reshared(folder, experiment), on_round)
 
 
