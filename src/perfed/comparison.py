@@ -1,5 +1,7 @@
 """Several methods on the same splits, seeds and budgets, cell by cell, as many at once as there are cores."""
 
+import hashlib
+import json
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -27,6 +29,11 @@ class Comparison:
 
     base: Settings
     methods: tuple[Choice, ...]
+
+    def digest(self) -> str:
+        """Return a SHA-256 over the settings and the methods that take their turn in them."""
+        whole = [self.base.digest(), *(method.plain() for method in self.methods)]
+        return hashlib.sha256(json.dumps(whole, sort_keys=True, default=str).encode()).hexdigest()
 
     @property
     def total(self) -> int:
@@ -93,7 +100,7 @@ def run(asked: Comparison, on_round: OnRound | None = None, command: str = "") -
     splits = {seed: split_of(asked.base, samples, seed) for seed in asked.base.seeds}
     for s in asked.settings(asked.base.out):  # refuse before anything is written
         experiment.ready(s, samples, splits[asked.base.seeds[0]])
-    folder = _folder(asked.base)
+    folder = _folder(asked)
     runs = [Run(experiment.create(s, samples, splits, command), s) for s in asked.settings(folder)]
     put_json(folder / "compare.json", {"runs": [r.path.name for r in runs], "command": command})
     return _finish(folder, runs, samples, splits, on_round)
@@ -120,8 +127,9 @@ def opened(path: Path) -> list[Run]:
     return [experiment.opened(path / name) for name in get_json(path / "compare.json")["runs"]]
 
 
-def _folder(base: Settings) -> Path:
-    stem = base.name or f"compare-{base.data.name.replace('/', '_').replace(':', '_')}-{base.digest()[:8]}"
+def _folder(asked: Comparison) -> Path:
+    base = asked.base
+    stem = base.name or f"compare-{base.data.name.replace('/', '_').replace(':', '_')}-{asked.digest()[:8]}"
     folder, number = base.out / stem, 1
     while folder.exists():
         if base.name:

@@ -30,6 +30,8 @@ class Value(NamedTuple):
 
 def value(path: Path, reading: Reading, place: int | None = None) -> Value:
     """Read a cell's figure from its run folder, finished or not."""
+    if not (path / "settings.yaml").is_file():
+        return Value(None, note="not run yet")
     try:
         run = read(path)
     except RunError as wrong:
