@@ -35,6 +35,8 @@ class Value(NamedTuple):
 
 def value(path: Path, reading: Reading, place: int | None = None) -> Value:
     """Read a cell's figure from its run folder, finished or not; with a finished seed, those under way do not count yet."""
+    if not RunFolder.there(path):
+        return Value(None, note="not run yet")
     try:
         run = read(path)
     except RunError as wrong:
