@@ -28,8 +28,8 @@ LAYERS = [
     ["method", "wire"],
     ["federation", "task", "server"],
     ["local", "partition", "models", "data"],
-    ["trees", "keys", "files"],
-    ["errors", "units"],
+    ["trees", "keys", "files", "listing", "shapes"],
+    ["errors", "units", "sources"],
 ]
 LEVEL = {name: depth for depth, names in enumerate(LAYERS) for name in names}
 

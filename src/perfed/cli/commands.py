@@ -101,15 +101,15 @@ def report(
 @app.command()
 def methods(
     name: Annotated[str | None, typer.Argument(help="One method, in full.")] = None,
-    model: Annotated[str, typer.Option(help="The network to count bytes for.")] = "mlp",
+    model: Annotated[str | None, typer.Option(help="The network to count bytes for; default: the data's usual one.")] = None,
     data: Annotated[str, typer.Option(help="The data set to count bytes for.")] = "digits",
     json: Json = False,
 ) -> None:
     """List the methods, or show one: paper, fields, what goes down, up and stays private."""
-    from ..catalogue import describe, everything
+    from ..listing import everything
 
     if name is None:
-        rows = everything()
+        rows = [row if "up" in row else row | _crossing(row["name"]) for row in everything()]
         emit(
             rows,
             json,
@@ -119,6 +119,8 @@ def methods(
             ),
         )
         return
+    from ..catalogue import describe
+
     found = describe(name, model, data)
     emit(found, json, lambda: _describe(found))
 
@@ -141,6 +143,12 @@ def doctor(json: Json = False) -> None:
 app.command()(paper)
 app.command()(analyze)
 app.command()(export)
+
+
+def _crossing(name: str) -> dict[str, Any]:
+    from ..catalogue import crossing
+
+    return dict(crossing(name))
 
 
 def _describe(found: dict[str, Any]) -> None:

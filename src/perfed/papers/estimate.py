@@ -14,6 +14,7 @@ from torch.nn import functional
 from perfed import models, trees
 from perfed.build import method_of
 from perfed.data.catalogue import CATALOGUE
+from perfed.data.facts import facts
 from perfed.data.inputs import channels_last
 from perfed.papers import listing, load
 from perfed.papers.paper import nested
@@ -28,11 +29,6 @@ PASSES = {
     "apfl": 2.0, "apple": 2.0, "ditto": 2.0, "dualfed": 1.5, "fedala": 1.5, "fedcac": 1.1, "fedcp": 1.5, "fedfomo": 1.5,
     "fedphp": 1.4, "fedpick": 1.2, "fedproto": 1.3, "fedrep": 1.5, "gpfl": 1.2, "moon": 2.0, "perfedavg": 2.0,
     "pfedme": 5.0,
-}  # fmt: skip
-SHAPES = {  # of an input, where the catalogue's picture size does not say it
-    "ag_news": (200,), "amazon": (5000,), "cifar10": (3, 32, 32), "cifar100": (3, 32, 32), "digits": (1, 8, 8),
-    "digits_domains": (1, 16, 16), "fashion_mnist": (1, 28, 28), "har": (9, 1, 128), "mnist": (1, 28, 28),
-    "tiny_imagenet": (3, 64, 64),
 }  # fmt: skip
 SIZES = (64, 112)  # pixels at which networks for larger pictures are timed
 WORDS = 30_000  # of a vocabulary; its size hardly matters for the time of a step
@@ -80,10 +76,7 @@ def task_of(model: str, options: tuple[tuple[str, Any], ...], shape: tuple[int, 
 
 def shape_of(settings: Settings) -> tuple[int, ...]:
     """Return the shape of an input, whether its data is here or not."""
-    entry = CATALOGUE[settings.data.name]
-    size = settings.data.options.get("size") or entry.size
-    shape = SHAPES.get(entry.name, (3, size or 64, size or 64))
-    return (shape[0], size, size) if size and len(shape) == 3 and shape[1] == shape[2] else shape
+    return facts(settings.data.name, settings.data.options).shape
 
 
 def clients_of(settings: Settings) -> int:
