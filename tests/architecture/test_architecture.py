@@ -19,7 +19,7 @@ LAYERS = [
     ["rounds", "sampling", "transport", "evaluate"],
     ["methods", "method", "wire", "server", "federation", "task"],
     ["local", "partition", "models", "data"],
-    ["trees", "keys", "disk", "units", "errors"],
+    ["trees", "keys", "disk", "listing", "sources", "shapes", "units", "errors"],
 ]
 ORDER = [name for names in LAYERS for name in names]
 LEVEL = {name: place for place, name in enumerate(ORDER)}
