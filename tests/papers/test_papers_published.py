@@ -1,7 +1,7 @@
 """The published numbers agree with a second copy of the tables, with the papers' own arithmetic and with each other.
 
-The files in ``figures`` were extracted from the papers' texts (and the leaderboard's page) by pattern, the recipes were typed by hand; neither was
-made from the other. An empty field is a dash in the paper.
+The files in ``figures`` were extracted from the papers' texts by pattern (the leaderboard's was read off its page), the
+recipes were typed by hand; neither was made from the other. An empty field is a dash in the paper.
 """
 
 import csv
