@@ -7,10 +7,10 @@ import sys
 import pytest
 
 from perfed import listing, models
-from perfed.runs import describe as catalogue
 from perfed.data import CATALOGUE
 from perfed.data.facts import Facts, facts
 from perfed.errors import InputError
+from perfed.runs import describe as catalogue
 
 METHODS = sorted(listing.names())
 
