@@ -15,7 +15,7 @@ from . import settings as setting
 from .build import federation_of, method_of, samples_of, split_of, stretched, task_of
 from .data import Samples
 from .errors import RunError
-from .evaluate.summary import majority, runaway, summarise
+from .evaluate.summary import majority, others, runaway, summarise
 from .federation import PARTS, Federation
 from .files import writing
 from .job import Job, OnRound
@@ -265,6 +265,7 @@ def finish(found: Run) -> Run:
     put_json(found.path / "manifest.json", manifest | {"transport": transports})
     digests = [finals[seed]["digest"] for seed in seeds]
     total = {way: sum(line[f"bytes_{way}"] for own in lines.values() for line in own) for way in ("up", "down")}
+    options = {"report": settings.report, "best": settings.best, "series": settings.series}
     put_json(
         found.path / "summary.json",
         {
@@ -273,7 +274,8 @@ def finish(found: Run) -> Run:
             "seeds": list(seeds),
             "seconds": round(sum(line["seconds"] for own in lines.values() for line in own), 3),
             "transport": transports[str(seeds[0])]["name"],
-            "accuracy": summarise(lines, report=settings.report, best=settings.best, series=settings.series),
+            "accuracy": summarise(lines, **options),
+            "metrics": others(lines, **options),
             "majority": majority(who),
             "runaway": {str(seed): since for seed, own in lines.items() if (since := runaway(own)) is not None},
             "bytes_up": total["up"],

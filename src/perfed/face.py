@@ -14,16 +14,18 @@ from .build import method_of, samples_of, task_of
 from .data import Samples
 from .data import load as load_samples
 from .errors import InputError, RunError
+from .evaluate.scores import columns
+from .evaluate.summary import average
 from .experiment import Run
 from .federation import Federation
-from .job import Job, round_of
+from .job import Job
 from .local import Budget
 from .method import Method
 from .partition import Split
 from .partition import build as build_partition
 from .partition import split as make_split
 from .record import Lines, load_state, read_state, snapshots
-from .rounds import Protocol, Round
+from .rounds import Protocol, Round, round_of
 from .rounds import rounds as loop
 from .sampling import Sampling
 from .task import Task
@@ -80,15 +82,12 @@ class Trained:
     def accuracies(self, part: str = "test") -> dict[str, float]:
         """Return each client's accuracy after the last round, by name."""
         scores = self.history[-1].scores[part]
-        return {
-            n: s.correct / s.count if s.count else float("nan") for n, s in zip(self.site.federation.names, scores, strict=True)
-        }
+        return {name: score["accuracy"] for name, score in zip(self.site.federation.names, scores, strict=True)}
 
     @property
     def accuracy(self) -> float:
         """Accuracy over all clients' test samples after the last round."""
-        scores = self.history[-1].scores["test"]
-        return sum(s.correct for s in scores) / sum(s.count for s in scores)
+        return average(columns(self.history[-1].scores["test"]))
 
 
 def federate(

@@ -1,18 +1,17 @@
 """One seed of an experiment: its clients, its states, its record on disk."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 from .build import federation_of, method_of, task_of
 from .data import Samples
 from .partition import Split
 from .record import Lines, keep_state, load_state, save_state
-from .rounds import Protocol, Round, rounds
+from .rounds import Protocol, Round, line_of, rounds
 from .settings import Settings
-from .transport import Private, Score, Site, Store, Transport
+from .transport import Private, Site, Store, Transport
 from .trees import Tree
 
 OnRound = Callable[[int, Round], None]  # seed, what the round produced
@@ -79,51 +78,3 @@ class Job:
     def _save(self, done: Round) -> None:
         self.lines.sync()
         save_state(self.folder, done.number, done.server, self.store)
-
-
-def line_of(done: Round, seconds: float, clients: int) -> dict[str, Any]:
-    """Return a round as a line of the record."""
-    line: dict[str, Any] = {
-        "round": done.number,
-        "participants": done.participants,
-        "seconds": round(seconds, 6),
-        "seconds_train": round(done.seconds_train, 6),
-        "seconds_test": round(done.seconds_test, 6),
-        "bytes_up": sum(done.up.values()),
-        "bytes_down": sum(done.down.values()),
-        "up": done.up,
-        "down": done.down,
-    }
-    for part, scores in done.scores.items():
-        line[part] = _columns(scores)
-    if done.after:
-        line["after"] = _columns([done.after.get(i) for i in range(clients)])
-    return line
-
-
-def round_of(line: dict[str, Any], server: Tree) -> Round:
-    """Return a line of the record as the round it was."""
-    scores = {
-        part: [Score(c, n, float("nan") if z is None else z) for c, n, z in zip(*own.values(), strict=True)]
-        for part in ("test", "validation")
-        if (own := line.get(part))
-    }
-    return Round(
-        line["round"],
-        server,
-        line["participants"],
-        line["up"],
-        line["down"],
-        scores,
-        seconds_train=line["seconds_train"],
-        seconds_test=line["seconds_test"],
-    )
-
-
-def _columns(scores: Sequence[Score | None]) -> dict[str, list[Any]]:
-    loss = [None if s is None or s.loss != s.loss or abs(s.loss) == float("inf") else round(s.loss, 6) for s in scores]
-    return {
-        "correct": [None if s is None else s.correct for s in scores],
-        "count": [None if s is None else s.count for s in scores],
-        "loss": loss,
-    }

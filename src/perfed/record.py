@@ -16,6 +16,7 @@ from torch import Tensor
 
 from . import trees
 from .errors import RunError
+from .evaluate.scores import current
 from .files import writing
 from .transport import Private, Store
 from .trees import Tree
@@ -89,7 +90,7 @@ class Lines:
         lines = []
         for text in self.path.read_text(encoding="utf-8").splitlines():
             try:
-                lines.append(json.loads(text))
+                lines.append(current(json.loads(text)))
             except json.JSONDecodeError:
                 break
         return [line for line in lines if last is None or line["round"] <= last]

@@ -1,13 +1,15 @@
-"""The loop: who trains, what the server makes of it, how everyone does with the result."""
+"""The loop: who trains, what the server makes of it, how everyone does with the result, and the line that records it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
+from .evaluate.metrics import DECIMALS
+from .evaluate.scores import UNSEEN, Score, columns, current, rows
 from .method import Method
 from .sampling import Sampling
-from .transport import Score, Transport, one_thread
+from .transport import Transport, one_thread
 from .trees import Tree
 
 
@@ -79,4 +81,42 @@ def _tested(done: Round, transport: Transport, protocol: Protocol, everyone: ran
         done.after,
         done.seconds_train,
         perf_counter() - began,
+    )
+
+
+def line_of(done: Round, seconds: float, clients: int) -> dict[str, Any]:
+    """Return a round as a line of the record."""
+    line: dict[str, Any] = {
+        "round": done.number,
+        "participants": done.participants,
+        "seconds": round(seconds, 6),
+        "seconds_train": round(done.seconds_train, 6),
+        "seconds_test": round(done.seconds_test, 6),
+        "bytes_up": sum(done.up.values()),
+        "bytes_down": sum(done.down.values()),
+        "up": done.up,
+        "down": done.down,
+    }
+    for part, scores in done.scores.items():
+        line[part] = columns(scores, DECIMALS)
+    if done.after:
+        line["after"] = columns([done.after.get(i) for i in range(clients)], DECIMALS)
+    return line
+
+
+def round_of(line: dict[str, Any], server: Tree) -> Round:
+    """Return a line of the record as the round it was."""
+    line = current(line)
+    scores = {part: [score or UNSEEN for score in rows(own)] for part in ("test", "validation") if (own := line.get(part))}
+    after = {i: score for i, score in enumerate(rows(line.get("after") or {"count": ()})) if score is not None}
+    return Round(
+        line["round"],
+        server,
+        line["participants"],
+        line["up"],
+        line["down"],
+        scores,
+        after,
+        seconds_train=line["seconds_train"],
+        seconds_test=line["seconds_test"],
     )

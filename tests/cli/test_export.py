@@ -48,7 +48,8 @@ def test_a_file_scores_as_the_model_of_every_method_does(method: str, tmp_path: 
     said = perfed.export(model, tmp_path / "own.pt2")
     for rows in (fed.test[1], fed.test[1][:1]):  # any number of samples at once
         assert torch.equal(scores(tmp_path / "own.pt2", fed.x[rows]), model.raw(fed.x[rows]))
-    assert said["right"] == done.history[-1].scores["test"][1].correct
+    score = done.history[-1].scores["test"][1]
+    assert said["right"] == round(score["accuracy"] * score.count)
     assert [path.name for path in tmp_path.iterdir()] == ["own.pt2"]
 
 
@@ -97,7 +98,8 @@ def test_a_run_is_taken_home_by_command_and_runs_without_perfed(tmp_path: Path) 
     assert not found["perfed"] and found["card"]["round"] == 2 and found["card"]["classes"] == [str(i) for i in range(10)]
     assert found["card"]["input"]["shape"] == ["batch", 1, 8, 8] and found["card"]["input"]["type"] == "uint8"
     assert torch.allclose(torch.tensor(found["scores"]), opened.model(2).raw(fed.x[fed.test[2]]))
-    assert said[0]["right"] == opened.history[-1].scores["test"][2].correct
+    score = opened.history[-1].scores["test"][2]
+    assert said[0]["right"] == round(score["accuracy"] * score.count)
     call("export", str(tmp_path / "run"))
     assert sorted(path.name for path in (tmp_path / "run" / "models").iterdir()) == [f"client-{i}.pt2" for i in range(3)]
     assert "one file, but there are 3 clients" in call("export", str(tmp_path / "run"), "--out", "m.pt2", code=2).stderr

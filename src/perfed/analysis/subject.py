@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from perfed import experiment, trees
 from perfed.build import samples_of
 from perfed.errors import InputError, RunError
-from perfed.evaluate.summary import Line
+from perfed.evaluate.scores import Line
 from perfed.experiment import Run
 from perfed.job import Job
 from perfed.method import Method

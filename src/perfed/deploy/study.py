@@ -22,9 +22,9 @@ from ..errors import InputError, RunError, WireError, suggest
 from ..experiment import Run, finish
 from ..federation import Federation
 from ..files import writing
-from ..job import OnRound, line_of
+from ..job import OnRound
 from ..record import Lines, fingerprint, get_json, load_state, put_json, put_yaml, save_state
-from ..rounds import Protocol, rounds
+from ..rounds import Protocol, line_of, rounds
 from ..settings import Settings
 from ..transport import Private, Site, Store
 from ..transport.flower import Answer, Ask, Flower, Plan

@@ -20,13 +20,14 @@ from ..data import Samples
 from ..data import load as load_samples
 from ..data.text import Vocabulary
 from ..errors import InputError, PerfedError, WireError, suggest
+from ..evaluate.scores import Score
 from ..face import PersonalModel
 from ..federation import Federation
 from ..partition import Iid
 from ..partition import split as make_split
 from ..record import fingerprint
 from ..settings import Choice, Settings
-from ..transport import Private, Score, Site, one_thread
+from ..transport import Private, Site, one_thread
 from ..transport.flower import Answer, Ask, Policy, States
 from ..transport.flower.messages import pack, unpack
 from ..trees import Tree
@@ -155,7 +156,7 @@ class Silo:
             else:
                 up, private, whole = site.train(0, down, private, ask.train)
                 if ask.after and policy.metrics:
-                    after = _row(site.after(0, down, whole, private.mine, ask.train))
+                    after = site.after(0, down, whole, private.mine, ask.train).plain()
                 body = encode(up, site.withheld)
                 states.put(ask.train, private, base=ask.base, request=request, body=body, extra={"after": after})
             states.settle(ask.base)
@@ -163,8 +164,8 @@ class Silo:
         return replace(
             plain,
             facts=job.facts,
-            scores=tuple(_row(s) for s in scores),
-            after=tuple(after) if after else None,
+            scores=tuple(s.plain() for s in scores),
+            after=after,
             digest=fingerprint(private).hex() if ask.seeded else "",
             seconds={k: round(v, 4) for k, v in spent.items()} | {"cpu": round(time.process_time(), 3)},
             body=body,
@@ -288,11 +289,6 @@ def _opened(body: bytes, job: Job) -> Tree:
         except WireError as other:
             wrong.append(other)
     raise wrong[0]
-
-
-def _row(score: Score) -> tuple[int, int, float | None]:
-    known = score.loss == score.loss and abs(score.loss) != float("inf")
-    return score.correct, score.count, score.loss if known else None
 
 
 def _facts(own: Federation, samples: Samples, policy: Policy, vocabulary: Vocabulary | None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import yaml
 from numpy.typing import NDArray
 
 from perfed.errors import RunError
+from perfed.evaluate.scores import current
 from perfed.evaluate.summary import Moment, choose, rates, summarise
 from perfed.report.names import position, title
 
@@ -166,7 +167,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     lines = []
     for number, line in enumerate(text.split("\n")[:-1], start=1):
         try:
-            lines.append(json.loads(line))
+            lines.append(current(json.loads(line)))
         except ValueError as error:
             raise RunError(f"line {number} of '{path}' is damaged: {error}") from error
     return lines
