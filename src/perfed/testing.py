@@ -18,6 +18,8 @@ from torch import Tensor, nn
 
 from . import keys, trees
 from .errors import InputError
+from .evaluate.scores import columns
+from .evaluate.summary import average
 from .federation import Federation
 from .local import Budget
 from .method import Method
@@ -96,8 +98,7 @@ class Played:
         return (self.server, tuple(Private(p.mine, p.kept or dict(start)) for p in self.privates))
 
     def accuracy(self) -> float:
-        scores = self.history[-1].scores["test"]
-        return sum(s.correct for s in scores) / sum(s.count for s in scores)
+        return average(columns(self.history[-1].scores["test"]))
 
 
 Make = Callable[[Site, Store], Transport]

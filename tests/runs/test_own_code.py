@@ -39,13 +39,13 @@ class Half(Method[Params, Params, Params, Params]):
     def predict(self, task, down, mine, x):
         return task.logits(down | mine, x)
 '''
-NETWORK = '''
+NETWORK = """
 import math
 from torch import nn
 
 def make(shape, classes, hidden=12):
     return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), hidden), nn.ReLU(), nn.Linear(hidden, classes))
-'''
+"""
 SMALL = ["clients=3", "partition=iid", "data.fraction=0.2", "transport=serial", "budget.lr=0.05"]
 PERFED = [sys.executable, "-c", "from perfed.cli import main; main()"]
 
@@ -59,7 +59,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def call(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([*PERFED, *words], capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    done = subprocess.run(
+        [*PERFED, *words], capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
     assert done.returncode == code, done.stderr
     return done
 

@@ -11,7 +11,8 @@ from perfed.analysis.recorded import parameters
 from perfed.analysis.subject import Subject
 from perfed.disk import get_json
 from perfed.errors import RunError
-from perfed.evaluate.summary import Line, choose, rates
+from perfed.evaluate.scores import Line
+from perfed.evaluate.summary import choose, rates
 from perfed.papers.recipe import Reading
 from perfed.report.read import Run, options, read
 from perfed.runs.folder import RunFolder

@@ -79,7 +79,7 @@ def assemble(
     task = task_of(experiment, federation, seed, federation.vocabulary if words is None else words)
     if clients is None:
         method.check(task, federation.sizes, experiment.sampling.fewest(len(federation)))
-    site, server, first = Site.of(method, task, federation, clients)
+    site, server, first = Site.of(method, task, federation, clients=clients)
     return Assembled(experiment, seed, site, server, first)
 
 
@@ -94,7 +94,9 @@ def method_of(experiment: Experiment) -> AnyMethod:
     options = kind.renamed(choice.options)
     for taken in ("budget", "norm"):
         if taken in options:
-            raise InputError(f"method.{taken} is set as {taken}{'.…' if taken == 'budget' else ''}: it is the same for all methods")
+            raise InputError(
+                f"method.{taken} is set as {taken}{'.…' if taken == 'budget' else ''}: it is the same for all methods"
+            )
     if stretched(experiment):
         options["rounds"] = experiment.rounds
     if experiment.norm is not None:
@@ -174,7 +176,9 @@ def _source(federation: Federation) -> tuple[Samples, Split]:
 
     kind = getattr(federation.inputs, "kind", None)
     if kind not in KINDS:
-        raise InputError("a federation that was put together by hand cannot be recorded; make it with perfed.federate(Samples.of(…))")
+        raise InputError(
+            "a federation that was put together by hand cannot be recorded; make it with perfed.federate(Samples.of(…))"
+        )
     samples = Samples(federation.x.cpu(), federation.y.cpu(), tuple(map(str, range(federation.classes))), kind=kind)
     parts = [tuple(rows.cpu().numpy() for rows in own) for own in (federation.train, federation.validation, federation.test)]
     return samples, Split(parts[0], parts[1], parts[2], federation.names, {"partition": "by hand"}, samples.digest())
