@@ -11,6 +11,7 @@ from typing import Any
 
 from . import methods, trees
 from .build import federation_of, method_of, samples_of, split_of, task_of
+from .local.private import bf16
 from .method import Method
 from .settings import Settings, build
 from .transport import Serial, Site, Store
@@ -130,7 +131,7 @@ def checkup() -> dict[str, Any]:
         ),
         _check(
             "bf16",
-            torch.cpu._is_avx512_bf16_supported(),
+            bf16(),
             "precision=bf16 pays off only with bf16 instructions",
             need=False,
         ),

@@ -11,7 +11,7 @@ from torch.func import vmap
 from .. import keys, trees
 from ..errors import InputError
 from ..local import Shard
-from ..local.losses import surprise
+from ..local.losses import cross_entropy_each
 from ..method import Method
 from ..server import Uploads, broadcast, in_turn
 from ..trees import Tree
@@ -104,7 +104,7 @@ class Stacked:
         def one(down: Tree, private: Private, rows: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
             x, y = site.federation.inputs(site.federation.x[rows], None), site.federation.y[rows]
             logits = method.predict(site.task.served, site.withheld.overlay(down, private.kept), private.mine, x)
-            loss = surprise(logits, y)
+            loss = cross_entropy_each(logits, y)
             return ((logits.argmax(1) == y) & real).sum(), torch.where(real, loss, 0.0).sum()
 
         columns = []
