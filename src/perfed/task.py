@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from . import keys, trees
 from .errors import InputError
-from .local.losses import surprise
+from .local.losses import cross_entropy_each
+from .local.private import kinds
 from .local.shard import Batch
 from .trees import STATE, Params
 
@@ -19,8 +20,8 @@ Norm = Literal["all", "local_stats", "local_all"]
 Mode = Literal["train", "still", "served"]
 Precision = Literal["fp32", "bf16"]
 
-_BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
-_UNSTEADY = (*_BATCH_NORMS, nn.modules.dropout._DropoutNd, nn.modules.instancenorm._InstanceNorm, nn.RReLU)
+_BATCH_NORMS = kinds("_BatchNorm")
+_UNSTEADY = (*_BATCH_NORMS, *kinds("_DropoutNd"), *kinds("_InstanceNorm"), nn.RReLU)
 
 
 class _Sockets:
@@ -248,4 +249,4 @@ def cross_entropy(logits: Tensor, batch: Batch) -> Tensor:
     """Return the mean cross-entropy over the real samples of a batch."""
     if batch.mask is None:
         return F.cross_entropy(logits, batch.y)
-    return batch.mean(surprise(logits, batch.y))
+    return batch.mean(cross_entropy_each(logits, batch.y))
