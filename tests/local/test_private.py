@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from perfed.catalogue import checkup
 from torch import Tensor, nn
 from torch.func import vmap
 
 import perfed
 from perfed import keys, testing, trees
-from perfed.catalogue import checkup
 from perfed.local import Batch, Budget, descend, private
 from perfed.methods.fedavg import FedAvg
 from perfed.methods.fedpick import FedPick

@@ -72,7 +72,7 @@ def within_the_axis(
 
         def value(weights: list[Tensor], batch: Batch, marks: list[_Mark], state: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
             own = [leaf.clone() for leaf in state]  # what the loss moves in place must be made inside
-            seen = [_Touched.apply(p, mark) for p, mark in zip(weights, marks, strict=True)]
+            seen = [_Touched.apply(p, mark) for p, mark in zip(weights, marks, strict=True)]  # type: ignore[no-untyped-call]
             return loss(_joined(shape, moving, seen, own), batch), own
 
         slopes, carried = torch.func.grad(value, has_aux=True)(trained, batch, marks, before)

@@ -25,10 +25,27 @@ def descend(
     *,
     decay: Callable[[str], float] | None = None,
 ) -> T:
-    """Return where ``loss`` leads from ``start``; what ``loss`` closes over stays as it is.
+    """Return where ``loss`` leads from ``start``: what is trained is what is passed as the start.
 
-    Running state in ``start`` is carried along without a gradient. ``decay`` gives single leaves, by path, a weight
-    decay other than the budget's. Steps equal those of ``torch.optim``.
+    What ``loss`` closes over stays as it is. Steps equal those of ``torch.optim``.
+
+    Args:
+        loss: Gives one number for a tree shaped as ``start`` and a batch.
+        start: Where to begin, a tree of tensors; it is not changed. Running state in it (names that begin with ``~``) is
+            carried along without a gradient.
+        batches: One step each.
+        budget: Step size and optimiser.
+        decay: Gives single leaves, by path, a weight decay other than the budget's.
+
+    Returns:
+        The tree after the last step.
+
+    Example:
+        >>> import torch
+        >>> from perfed import Batch, Budget, descend
+        >>> batch = Batch(torch.zeros(1), torch.zeros(1).long(), None, torch.tensor(0))
+        >>> descend(lambda w, batch: (w["w"] - 3) ** 2, {"w": torch.tensor(1.0)}, [batch] * 2, Budget(lr=0.25))
+        {'w': tensor(2.5000)}
     """
     paths = [path for path, _ in trees.named(start)]
     old = trees.leaves(start)
