@@ -12,7 +12,7 @@ from perfed import experiment
 from perfed import settings as setting
 from perfed.record import get_json
 from perfed.silos.config import SiloConfig
-from perfed.silos.exchange import Reply
+from perfed.silos.exchange import Place, Reply
 from perfed.silos.messages import Ask, SiloAnswer, pack, unpack
 from perfed.silos.silo import Silo
 
@@ -89,22 +89,22 @@ class Here:
         self.waiting: dict[str, list[SiloAnswer | str]] = {}
         self.silo_of = cache(lambda client: silo(place, client))
 
-    def nodes(self) -> dict[int, int]:
-        return {i: 100 + i for i in range(self.silos) if not self.away(i)}
+    def nodes(self) -> dict[int, Place]:
+        return {i: Place(100 + i) for i in range(self.silos) if not self.away(i)}
 
-    def push(self, asks: Sequence[tuple[int, Ask]], seconds: float) -> list[str | None]:
+    def push(self, asks: Sequence[tuple[Place, Ask]], seconds: float) -> list[str | None]:
         sent: list[str | None] = []
-        for node, ask in asks:
+        for place, ask in asks:
             ask = unpack(Ask, *pack(ask))
             self.asked.append(ask)
-            answer = self.silo_of(node - 100).answer(ask)
+            answer = self.silo_of(place.node - 100).answer(ask)
             answer = unpack(SiloAnswer, *pack(answer))
             name = f"message {len(self.asked)}"
             self.waiting[name] = self.tamper(ask, answer) if self.tamper else [answer]
             sent.append(name)
         return sent
 
-    def pull(self, messages: Sequence[str]) -> list[Reply]:
+    def pull(self, messages: Sequence[str], wait: float) -> list[Reply]:
         found = []
         for name in messages:
             for answer in self.waiting.pop(name, []):
