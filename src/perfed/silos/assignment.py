@@ -99,6 +99,7 @@ def _facts(own: Federation, samples: Samples, policy: SitePolicy, vocabulary: Vo
         "shape": list(own.inputs(own.x[:1], None).shape[1:]),
         "dtype": str(own.inputs(own.x[:1], None).dtype).removeprefix("torch."),
         "words": None if vocabulary is None else len(vocabulary),
+        "columns": None,
         "name": own.names[0],
         "torch": version("torch"),
     }

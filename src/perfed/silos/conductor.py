@@ -15,16 +15,17 @@ import torch
 from .. import __version__
 from .. import settings as setting
 from ..build import method_of
-from ..errors import InputError, RunError, WireError
+from ..errors import InputError, RunError
 from ..experiment import Run, finish
 from ..files import writing
 from ..job import OnRound
 from ..record import fingerprint, get_json, put_json, put_yaml
 from . import keep
 from .exchange import Carrier, Exchange, Patience
+from .facts import agreed, checked
 from .messages import Ask, SiloAnswer
 from .remote import Ahead, Remote, check
-from .seed import AGREED, SeedAtServer
+from .seed import SeedAtServer
 from .terms import Terms
 
 log = logging.getLogger("perfed.silos")
@@ -123,15 +124,10 @@ class Conductor:
         path = folder / "silos.json"
         if path.exists():
             return list(get_json(path))
-        agreed: dict[str, Any] = {}
 
         def accept(asked: Ask, answer: SiloAnswer) -> dict[str, Any]:
-            check(asked, answer, agreed)
-            facts = dict(answer.facts)
-            if not (isinstance(facts.get("classes"), list) and isinstance(facts.get("shape"), list)):
-                raise WireError("the silo does not say its classes and the shape of its inputs")
-            agreed.update({k: facts.get(k) for k in AGREED})
-            return facts
+            check(asked, answer, {})
+            return checked(answer.facts)
 
         said: list[str] = []
 
@@ -141,7 +137,7 @@ class Conductor:
             keep.note(folder / "refused.jsonl", round=0, client=client, why=why)
 
         asks = {i: Ask(**{**vars(ask), "client": i}) for i in range(self.terms.silos)}
-        found = Exchange(self.carrier, asks, accept, self.patience, refuse).run()
+        found = agreed(Exchange(self.carrier, asks, accept, self.patience, refuse).run(), refuse)
         if len(found) < self.terms.least:
             raise RunError(
                 f"{len(found)} of {self.terms.silos} silos are there after {self.terms.deadline:g} s, "

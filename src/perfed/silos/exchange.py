@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from ..errors import PerfedError, WireError
-from .messages import Ask, SiloAnswer
+from .messages import Ask, SiloAnswer, brief, unpack
 
 log = logging.getLogger("perfed.silos")
 
@@ -17,7 +17,16 @@ class Reply(NamedTuple):
 
     message: str  # the id of the message it answers
     answer: SiloAnswer | None
-    error: str = ""
+    error: str = ""  # why nothing came: the message is sent again
+    wrong: str = ""  # why what came cannot be read: the silo is out of this round
+
+    @staticmethod
+    def of(message: str, head: str, body: bytes) -> "Reply":
+        """Return the reply in an answer's two halves, which may be anything."""
+        try:
+            return Reply(message, unpack(SiloAnswer, head, body))
+        except WireError as wrong:
+            return Reply(message, None, wrong=str(wrong))
 
 
 class Place(NamedTuple):
@@ -113,6 +122,9 @@ class Exchange:
         if client is None or client in self.got:
             self.refuse(-1 if client is None else client, "an answer that was already given, or to nothing that was asked")
             return
+        if reply.wrong:
+            self._refused(client, reply.wrong)
+            return
         if reply.answer is None:
             log.warning("client %d: %s; sending again", client, reply.error)
             self.rest[client] = time.monotonic() + self.patience.again
@@ -120,5 +132,10 @@ class Exchange:
         try:
             self.got[client] = self.accept(self.asks[client], reply.answer)
         except WireError as wrong:
-            self.out.add(client)
-            self.refuse(client, str(wrong))
+            self._refused(client, str(wrong))
+        except Exception as wrong:  # whatever an answer does to who reads it costs only its silo
+            self._refused(client, f"the answer cannot be read ({type(wrong).__name__}: {brief(wrong)})")
+
+    def _refused(self, client: int, why: str) -> None:
+        self.out.add(client)
+        self.refuse(client, why)

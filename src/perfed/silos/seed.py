@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from ..build import method_of, task_of
-from ..errors import InputError
 from ..federation import Federation
 from ..job import OnRound, line_of
 from ..record import Lines, fingerprint, load_state, save_state
@@ -18,10 +17,9 @@ from ..settings import Settings
 from ..transport import Private, Site, Store
 from ..trees import Tree
 from . import keep
+from .facts import AGREED
 from .remote import Known, Remote
 from .terms import Terms
-
-AGREED = ("classes", "shape", "dtype", "words")  # what the silos' data must have in common
 
 
 class Saved(NamedTuple):
@@ -47,7 +45,7 @@ class SeedAtServer:
         task = task_of(settings, self.federation, seed, facts["words"])
         self.method.check(task, self.federation.sizes, settings.sampling.fewest(len(self.federation)))
         self.site, self.server, self.first = Site.of(self.method, task, self.federation)
-        agreed = {k: facts[k] for k in AGREED}
+        agreed = {k: facts.get(k) for k in AGREED}
         self.known = Known([0] * terms.silos, [""] * terms.silos, sizes, agreed)
         self.lines, self.start = Lines(folder / "rounds.jsonl"), 0
 
@@ -121,10 +119,7 @@ class SeedAtServer:
 
 def _faraway(facts: dict[str, Any], sizes: list[int], seed: int) -> Federation:
     """Return a federation whose samples are elsewhere: only shapes and sizes are right."""
-    kind = getattr(torch, str(facts["dtype"]))
-    if not isinstance(kind, torch.dtype):
-        raise InputError(f"the silos' inputs have an unknown type {facts['dtype']!r}")
-    x = torch.zeros(2, *facts["shape"], dtype=kind)
+    x = torch.zeros(2, *facts["shape"], dtype=getattr(torch, facts["dtype"]))
     rows = tuple(torch.zeros((), dtype=torch.int64).expand(n) for n in sizes)
     none = tuple(torch.zeros(0, dtype=torch.int64) for _ in sizes)
     return Federation(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ...errors import WireError
 from ..exchange import Place, Reply
-from ..messages import Ask, SiloAnswer, pack, unpack
+from ..messages import Ask, pack
 from .engine import SERVER
 from .records import record
 from .session import Session
@@ -116,9 +116,9 @@ class LinkCarrier:
                 return None
             if whole is None:
                 return Reply(half.asked, None, "a part of the answer did not arrive")
-            return Reply(half.asked, unpack(SiloAnswer, *whole))
+            return Reply.of(half.asked, *whole)
         except WireError as wrong:
-            return Reply(half.asked, SiloAnswer(experiment="", client=-1, base=-1, refused=str(wrong)))
+            return Reply(half.asked, None, wrong=str(wrong))
 
     def close(self) -> None:
         """End the run at the link."""
