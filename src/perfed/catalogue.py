@@ -11,6 +11,7 @@ from typing import Any
 
 from . import methods, trees
 from .build import federation_of, method_of, samples_of, split_of, task_of
+from .errors import install
 from .method import Method
 from .settings import Settings, build
 from .transport import Serial, Site, Store
@@ -147,7 +148,7 @@ def checkup() -> dict[str, Any]:
         try:
             checks.append(_check(package, True, version(package)))
         except PackageNotFoundError:
-            checks.append(_check(package, False, f'pip install "perfed[{extra}]"', need=False))
+            checks.append(_check(package, False, install(extra), need=False))
     return {"ok": all(c["state"] != "missing" for c in checks), "checks": checks}
 
 

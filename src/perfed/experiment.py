@@ -15,6 +15,7 @@ from . import settings as setting
 from .build import federation_of, method_of, samples_of, split_of, stretched, task_of
 from .data import Samples
 from .errors import RunError
+from .evaluate.rising import rising
 from .evaluate.summary import majority, runaway, summarise
 from .federation import PARTS, Federation
 from .files import writing
@@ -265,6 +266,7 @@ def finish(found: Run) -> Run:
     put_json(found.path / "manifest.json", manifest | {"transport": transports})
     digests = [finals[seed]["digest"] for seed in seeds]
     total = {way: sum(line[f"bytes_{way}"] for own in lines.values() for line in own) for way in ("up", "down")}
+    rise = rising(lines, report=settings.report, series=settings.series)
     put_json(
         found.path / "summary.json",
         {
@@ -276,6 +278,7 @@ def finish(found: Run) -> Run:
             "accuracy": summarise(lines, report=settings.report, best=settings.best, series=settings.series),
             "majority": majority(who),
             "runaway": {str(seed): since for seed, own in lines.items() if (since := runaway(own)) is not None},
+            "rising": rise._asdict() if rise else None,
             "bytes_up": total["up"],
             "bytes_down": total["down"],
             "run": str(found.path),

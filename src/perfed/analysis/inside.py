@@ -97,6 +97,7 @@ def similarity(subject: Subject, options: Options) -> Result:
             last[name] = represent.client_cka(pairs, len(ids))
             found[name].append(last[name].mean)
     drawn = _course(subject, rounds, found, "linear CKA between clients")
+    drawn.says.extend(represent.remarks(last))
     values = drawn.values | {"matrices": {name: plain(own.matrix) for name, own in last.items()}}
     if len(rounds) > 1:
         return Result(values, drawn.says, drawn.columns, drawn.rows, drawn.figure)

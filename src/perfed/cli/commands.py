@@ -178,12 +178,15 @@ def _show_comparison(found: dict[str, Any], json: bool) -> None:
 
 def _warn(summaries: Mapping[str, dict[str, Any]]) -> None:
     from ..report.names import title
-    from ..report.tables import ran_away
+    from ..report.tables import ran_away, still_rising
 
+    names = {name: title(s["method"]) + (f" [{name}]" if name != s["method"] else "") for name, s in summaries.items()}
     for name, summary in summaries.items():
         if summary.get("runaway"):
-            method = summary["method"]
-            note(ran_away(title(method) + (f" [{name}]" if name != method else ""), summary["runaway"]), out=True)
+            note(ran_away(names[name], summary["runaway"]), out=True)
+    rises = {names[name]: summary["rising"]["rise"] for name, summary in summaries.items() if summary.get("rising")}
+    if rises:
+        note(still_rising(rises), out=True)
 
 
 def _command(verb: str, settings: list[str] | None) -> str:

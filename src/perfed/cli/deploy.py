@@ -64,21 +64,21 @@ def local(folder: Annotated[Path, typer.Argument(help="A deployment.")], json: J
 
 
 @app.command()
-def link(server: Part) -> None:
+def link(server: Part, json: Json = False) -> None:
     """Keep the link and its executor running at the server, until Ctrl-C."""
     from ..deploy import operate
 
     mark = operate.fresh_mark()
-    operate.stay(operate.link(server, mark), mark)
+    _stay(operate.link(server, mark), mark, server, json)
 
 
 @app.command()
-def silo(folder: Part) -> None:
+def silo(folder: Part, json: Json = False) -> None:
     """Keep a silo's node running, until Ctrl-C; it comes back when the link was away."""
     from ..deploy import operate
 
     mark = operate.fresh_mark()
-    operate.stay(operate.silo(folder, mark), mark)
+    _stay(operate.silo(folder, mark), mark, folder, json)
 
 
 @app.command()
@@ -92,6 +92,15 @@ def run(server: Part, json: Json = False) -> None:
         operate.register(server, mark)
         run = operate.follow(server, mark, [], _told(on_round))
     _show(run, json)
+
+
+def _stay(children: list[Any], mark: str, folder: Path, json: bool) -> None:
+    """Keep processes running; as JSON, say first which and where they log."""
+    from ..deploy import operate
+
+    found = {"folder": str(folder), "keeps": {child.name: str(child.log) for child in children}}
+    emit(found, json, lambda: None)
+    operate.stay(children, mark)
 
 
 def _told(on_round: Any) -> Any:
