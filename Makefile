@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup run test test-random test-order test-flower lint bench clean
+.PHONY: setup run test test-random test-order test-flower lint hooks bench clean
 
 setup: .venv/ready
 
@@ -36,6 +36,10 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check -q .
 	$(BIN)/mypy
+
+hooks: setup
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[hooks]"
+	$(BIN)/pre-commit install --hook-type pre-commit --hook-type pre-push
 
 bench: setup
 	$(BIN)/python -m benchmarks

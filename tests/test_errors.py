@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from perfed.catalogue import checkup
 from perfed.errors import MissingExtra, extra, install
+from perfed.machine import checkup
 
 
 class Installed:
@@ -49,5 +49,5 @@ def test_a_tree_that_was_never_installed_names_itself(monkeypatch: pytest.Monkey
     monkeypatch.setattr(metadata, "distribution", missing)
     monkeypatch.chdir("/")
     assert install("onnx") == f'pip install -e "{Path(__file__).resolve().parents[1]}[onnx]"'
-    monkeypatch.setattr("perfed.catalogue.version", missing)
+    monkeypatch.setattr("perfed.machine.version", missing)
     assert install("flower") in {check["note"] for check in checkup()["checks"]}

@@ -150,7 +150,8 @@ def test_a_comparison_goes_on_to_more_rounds_unless_a_schedule_is_laid_out_for_i
 
 def test_cells_that_end_together_when_none_is_left_end_the_comparison() -> None:
     """The loop then has nobody to wait for; it waited for ever."""
-    subprocess.run([sys.executable, "-c", "from perfed import cells; cells.train(iter(()), 2)"], timeout=PATIENCE, check=True)
+    none = "from perfed.runs import parallel; parallel.train(iter(()), 2)"
+    subprocess.run([sys.executable, "-c", none], timeout=PATIENCE, check=True)
 
 
 def test_seeds_take_over_the_transport_that_the_first_one_measured(tmp_path: Path) -> None:
@@ -281,11 +282,12 @@ def test_a_folder_that_belongs_to_another_run_is_left_alone(tmp_path: Path) -> N
 
 def test_two_processes_never_train_in_one_folder(tmp_path: Path) -> None:
     from perfed.errors import RunError
-    from perfed.record import alone
+    from perfed.runs.folder import RunFolder
 
-    with alone(tmp_path), pytest.raises(RunError, match="another process"), alone(tmp_path):
+    folder = RunFolder(tmp_path).add_seed(0)
+    with folder.alone(), pytest.raises(RunError, match="another process"), folder.alone():
         pass
-    with alone(tmp_path):  # free again
+    with folder.alone():  # free again
         pass
 
 
@@ -297,7 +299,7 @@ def test_a_place_that_cannot_be_written_is_one_sentence() -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     from perfed.errors import RunError
-    from perfed.record import Lines
+    from perfed.runs.folder import Lines
 
     (tmp_path / "rounds.jsonl").symlink_to("/dev/full")
     with pytest.raises(RunError, match="disk is full"):
