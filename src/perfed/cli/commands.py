@@ -1,4 +1,4 @@
-"""run, compare, resume, report, methods and doctor."""
+"""run, compare, resume, methods and doctor."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +12,7 @@ from .deploy import app as deploy_app
 from .export import export
 from .output import emit, note, progress, table, words
 from .paper import paper
+from .report import report
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -96,19 +97,6 @@ def compare(settings: Words = None, json: Json = False) -> None:
 
 
 @app.command()
-def report(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs or comparisons.")],
-    out: Annotated[Path | None, typer.Option("--out", help="The page; default: report.html in the first folder.")] = None,
-    json: Json = False,
-) -> None:
-    """Write one self-contained HTML page with table, curves, clients and label distribution."""
-    from ..report.page import write
-
-    page = write(list(runs), out or runs[0] / "report.html")
-    emit({"report": str(page)}, json, lambda: note(f"wrote {page}"))
-
-
-@app.command()
 def methods(
     name: Annotated[str | None, typer.Argument(help="One method, in full.")] = None,
     model: Annotated[str, typer.Option(help="The network to count bytes for.")] = "mlp",
@@ -148,6 +136,7 @@ def doctor(json: Json = False) -> None:
         raise typer.Exit(1)
 
 
+app.command()(report)
 app.command()(paper)
 app.command()(analyze)
 app.command()(export)
