@@ -10,6 +10,7 @@ from typing import Any
 from .. import machine
 from ..data import Samples
 from ..errors import InputError, RunError
+from ..evaluate.rising import rising
 from ..evaluate.summary import majority, others, runaway, summarise
 from ..federation import PARTS, Federation
 from ..partition import Split
@@ -243,6 +244,7 @@ def summed(asked: Experiment, lines: Mapping[int, list[dict[str, Any]]], who: Ma
     """Return the figures of a run from the lines of its seeds."""
     total = {way: sum(line[f"bytes_{way}"] for own in lines.values() for line in own) for way in ("up", "down")}
     options = {"report": asked.report, "best": asked.best, "series": asked.series}
+    rise = rising(lines, report=asked.report, series=asked.series)
     return {
         "rounds": asked.rounds,
         "seeds": list(asked.seeds),
@@ -251,6 +253,7 @@ def summed(asked: Experiment, lines: Mapping[int, list[dict[str, Any]]], who: Ma
         "metrics": others(lines, **options),
         "majority": majority(who),
         "runaway": {str(seed): since for seed, own in lines.items() if (since := runaway(own)) is not None},
+        "rising": rise._asdict() if rise else None,
         "bytes_up": total["up"],
         "bytes_down": total["down"],
     }
