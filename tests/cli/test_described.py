@@ -6,12 +6,14 @@ import sys
 
 import pytest
 
-from perfed import catalogue, listing, models
+from perfed import listing, models
 from perfed.data import CATALOGUE
 from perfed.data.facts import Facts, facts
 from perfed.errors import InputError
+from perfed.methods import CATALOGUE as METHOD_CATALOGUE
+from perfed.runs import describe as catalogue
 
-METHODS = sorted(listing.names())
+METHODS = sorted(METHOD_CATALOGUE)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -88,7 +90,7 @@ def test_the_list_of_methods_waits_for_nothing_heavy() -> None:
 def test_a_method_on_networks_for_pictures_fits_in_little_memory() -> None:
     """It trained a round on batches of 2,000 and took 22 GB."""
     code = (
-        "import resource; from perfed.catalogue import describe\n"
+        "import resource; from perfed.runs.describe import describe\n"
         "describe('fedcp', 'cnn', 'cifar10'); describe('fedcp', 'alexnet_bn', 'domainnet')\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)"
     )
