@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from .analyze import analyze
 from .data import app as data_app
@@ -13,6 +14,7 @@ from .export import export
 from .output import emit, note, progress, table, words
 from .paper import paper
 
+typer.core.HAS_RICH = False  # it would write \\[required] into plain help, and make help wait for rich
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,

@@ -13,11 +13,36 @@ T = TypeVar("T")
 def words(given: Sequence[str] | None) -> tuple[Path | None, list[str]]:
     """Return the settings file, if one is named, and the overrides."""
     files = [w for w in given or () if "=" not in w]
+    overrides = [w for w in given or () if "=" in w]
+    for word in [*files, *overrides]:
+        refuse(word)
     if len(files) > 1:
         from ..errors import InputError
 
         raise InputError(f"give one settings file, got {', '.join(files)}; overrides are key=value")
-    return (Path(files[0]) if files else None), [w for w in given or () if "=" in w]
+    return (Path(files[0]) if files else None), overrides
+
+
+def refuse(word: str) -> None:
+    """Refuse a word that is neither a file nor key=value, and say what it may have been."""
+    from ..errors import InputError
+    from ..methods import CATALOGUE
+    from ..reference import everything
+
+    known = {setting.path: setting.example for setting in everything()} if not Path(word).exists() else {}
+    if "=" in word and word.strip("="):
+        if word.startswith("-") and word.lstrip("-").partition("=")[0].replace("-", "_") in known:
+            raise InputError(f"settings are written without dashes: {word.lstrip('-')}")
+        return
+    key, colon, value = word.partition(":")
+    if word.strip("=") == "":
+        raise InputError("settings are written without spaces around the equals sign, such as rounds=100")
+    if word in CATALOGUE:
+        raise InputError(f"'{word}' is a method; write method={word}")
+    if colon and key in known and value:
+        raise InputError(f"settings are written with an equals sign: {key}={value}")
+    if word in known:
+        raise InputError(f"'{word}' is a setting without a value; write {known[word]}")
 
 
 def emit(result: Any, json: bool, show: Callable[[], None]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from .. import advice
 from ..errors import InputError
 from ..local.budget import Budget
 from ..method import Method
@@ -82,6 +83,8 @@ def load(path: Path | str | None, overrides: Sequence[str] = ()) -> Comparison:
     raw = parse.read_yaml(Path(path)) if path is not None else {}
     listed: Any = raw.pop("methods", None)
     own: dict[str, dict[str, Any]] = {}
+    meant = advice.said(raw, overrides)
+    several = _meant(listed, overrides)
     for text in overrides:
         key, _, value = text.partition("=")
         head, _, name = key.partition(".")
@@ -90,11 +93,20 @@ def load(path: Path | str | None, overrides: Sequence[str] = ()) -> Comparison:
         elif head in CATALOGUE and name:
             own.setdefault(head, {}).update(_field(name, value))
         else:
-            parse.apply(raw, text)
+            parse.apply(raw, text, meant, several)
     names = [_variant(part) for part in listed.split(",") if part] if isinstance(listed, str) else listed or []
     parse.effective(raw)
     base = parse.build(raw)
     return Comparison.of([_taking(base, entry, own) for entry in names])
+
+
+def _meant(listed: Any, overrides: Sequence[str]) -> list[str]:
+    """Return the methods that are going to be compared, for advice on other settings."""
+    for text in overrides:
+        if text.startswith("methods="):
+            listed = text.partition("=")[2]
+    entries = listed.split(",") if isinstance(listed, str) else listed or []
+    return [str(entry.get("name") if isinstance(entry, dict) else entry).partition(":")[0] for entry in entries]
 
 
 def listed(entries: Iterable[Any], base: Experiment) -> Comparison:
@@ -123,6 +135,9 @@ def _taking(base: Experiment, entry: Any, own: dict[str, dict[str, Any]]) -> Exp
 def _variant(text: str) -> dict[str, Any]:
     """Read ``fedcp``, ``fedcp:align=0:policy=gumbel_train`` or a user's own ``file.py:Name:field=value``."""
     name, *fields = re.split(r":(?=[\w.]+=)", text)  # a value may have a colon too, such as trimmed:0.1
+    head, colon, field = name.partition(":")
+    if colon and head in CATALOGUE:
+        raise InputError(f"'{text}' is no variant of {head}; a field is set as {head}:{field or 'rule'}=VALUE")
     return {"name": name} | {key: value for field in fields for key, value in _field(*field.split("=", 1)).items()}
 
 
