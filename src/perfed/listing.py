@@ -65,7 +65,7 @@ def meanings(name: str) -> list[dict[str, Any]]:
     found = {field.name: field for field in sources.fields(CATALOGUE[name], f"methods/{name}.py")}
     norm = found.pop("norm", None)
     if norm is None:
-        norm = next(f for f in sources.fields("Method", "method.py") if f.name == "norm")
+        norm = next(f for f in sources.fields("Method", "method/contract.py") if f.name == "norm")
     own = [
         {"name": f.name, "default": f.default, "meaning": f.meaning, "type": f.type} for f in found.values() if f.name != "budget"
     ]

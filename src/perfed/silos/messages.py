@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from ..errors import WireError
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +40,8 @@ class SiloAnswer:
     score: int | None = None
     refused: str = ""
     facts: dict[str, Any] = field(default_factory=dict)  # sizes, classes, shape of the inputs, versions
-    scores: tuple[tuple[int, int, float | None], ...] = ()  # correct, count, loss for each part
-    after: tuple[int, int, float | None] | None = None
+    scores: tuple[dict[str, Any], ...] = ()  # for each part the count and, by name, what was measured
+    after: dict[str, Any] | None = None
     digest: str = ""  # of the private state, where the silo's policy lets it be known
     seconds: dict[str, float] = field(default_factory=dict)  # spent at the silo
     body: bytes = b""  # what the client answers
@@ -70,9 +70,7 @@ def unpack(kind: type[M], head: str, body: bytes) -> M:
     _check(found)
     for name in ("parts", "scores"):
         if name in found:
-            found[name] = tuple(tuple(v) if isinstance(v, list) else v for v in found[name])
-    if found.get("after") and isinstance(found["after"], list):
-        found["after"] = tuple(found["after"])
+            found[name] = tuple(found[name])
     return kind(**found, body=body)
 
 
@@ -100,8 +98,15 @@ def _check(found: dict[str, Any]) -> None:
     for name, kinds in _KINDS.items():
         if name in found and (not isinstance(found[name], kinds) or isinstance(found[name], bool)):
             raise WireError(f"a message's {name} should be {kinds[0].__name__}, not {type(found[name]).__name__}")
-    rows = [*found.get("scores", ()), *([found["after"]] if isinstance(found.get("after"), list) else [])]
-    for row in rows:
-        fine = isinstance(row, list) and len(row) == 3 and all(type(v) is int and v >= 0 for v in row[:2])
-        if not fine or not (row[2] is None or isinstance(row[2], float | int)) or row[0] > row[1]:
-            raise WireError(f"a score should be correct, count and loss, not {row!r}")
+    after = found.get("after") or None  # a request says whether, an answer what
+    for row in [*found.get("scores", ()), *([] if after in (None, True) else [after])]:
+        fine = isinstance(row, dict) and type(row.get("count")) is int and row["count"] >= 0
+        if not fine or not all(_measured(value) for value in row.values()) or not 0 <= (row.get("accuracy") or 0) <= 1:
+            raise WireError(f"a score should be a count and numbers by name, not {row!r}")
+
+
+def _measured(value: Any) -> bool:
+    """Whether a value is what a metric gives: a number, nothing, or a list of such."""
+    if isinstance(value, list):
+        return all(map(_measured, value))
+    return value is None or (isinstance(value, float | int) and not isinstance(value, bool))

@@ -9,10 +9,11 @@ import torch
 
 from .. import trees
 from ..errors import RunError, WireError
+from ..evaluate.scores import UNSEEN, Score
 from ..federation import Federation
 from ..server import Uploads
 from ..transport.serial import one_thread
-from ..transport.site import Private, Score, Site
+from ..transport.site import Private, Site
 from ..transport.store import Store
 from ..trees import Tree
 from ..wire import Ledger, decode, encode
@@ -20,8 +21,6 @@ from .exchange import Carrier, Exchange, Patience
 from .messages import Ask, SiloAnswer
 
 log = logging.getLogger("perfed.silos")
-
-UNSEEN = Score(0, 0, float("nan"))
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class Remote:
                 f"at least {self.ahead.least} must; start again to go on from the last checkpoint"
             )
         self.absent = [i for i in ids if i not in found]
-        self.after = {i: _score(a.answer.after) for i, a in found.items() if a.answer.after is not None}
+        self.after = {i: Score.of(a.answer.after) for i, a in found.items() if a.answer.after is not None}
         for i, accepted in found.items():
             self.known.versions[i], self.known.digests[i] = number, accepted.answer.digest
             self.known.sizes[i] = accepted.answer.facts["sizes"][0]
@@ -114,7 +113,7 @@ class Remote:
         rows = []
         for i in ids:
             scores = found[i].answer.scores if i in found else ()
-            rows.append([_score(s) for s in scores] if scores else [UNSEEN] * len(parts))
+            rows.append([Score.of(s) for s in scores] if scores else [UNSEEN] * len(parts))
         return rows
 
     def close(self) -> None:
@@ -164,10 +163,6 @@ def check(ask: Ask, answer: SiloAnswer, facts: dict[str, Any]) -> None:
             raise WireError(f"the silo's {name} is {answer.facts.get(name)!r}, the others' is {expected!r}")
     if answer.scores and len(answer.scores) != len(ask.parts):
         raise WireError(f"the answer scores {len(answer.scores)} parts, asked were {len(ask.parts)}")
-
-
-def _score(found: tuple[int, int, float | None]) -> Score:
-    return Score(found[0], found[1], float("nan") if found[2] is None else found[2])
 
 
 def answer_like(site: Site, server: Tree, first: Private) -> Tree:
