@@ -16,7 +16,7 @@ LAYERS = [
     ["silos", "papers", "testing", "analysis"],
     ["api", "results", "report"],
     ["runs", "serving", "machine"],
-    ["rounds", "sampling", "transport", "evaluate", "advice", "reference", "listing"],
+    ["progress", "rounds", "sampling", "transport", "evaluate", "advice", "reference", "listing"],
     ["methods", "method", "wire", "server", "federation", "task"],
     ["local", "partition", "models", "data"],
     ["trees", "keys", "disk", "shapes", "units", "errors", "sources", "words"],

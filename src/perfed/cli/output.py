@@ -76,41 +76,24 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 @contextmanager
 def progress(total: int | None, what: str) -> Iterator[Callable[[int, Any], None] | None]:
-    """Show rounds as they finish, on a terminal; elsewhere stay silent."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    """Show rounds as they finish, on a terminal; elsewhere the caller says what it has to say."""
+    from ..progress import shown
 
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task(what, total=total)
-
-        def on_round(seed: int, done: Any) -> None:
-            number = getattr(done, "number", done)
-            text = f"{what} seed {seed} round {number}"
-            scores = getattr(done, "scores", {}).get("test")
-            if scores:
-                from ..evaluate.scores import columns
-                from ..evaluate.summary import average
-
-                text += f"  accuracy {average(columns(scores)):.3f}"
-            bar.update(task, advance=1, description=text)
-
+    with shown(total, what, progress=sys.stderr.isatty()) as on_round:
         yield on_round
 
 
 def each(items: Sequence[T], what: str) -> Iterable[T]:
-    """Yield items under a bar, on a terminal; elsewhere in silence."""
-    from rich.console import Console
-    from rich.progress import track
+    """Yield items under a bar, on a terminal; elsewhere say every so often how many are done."""
+    from ..progress import Lines
 
-    return track(items, what, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import track
+
+        yield from track(items, what, console=Console(stderr=True), transient=True)
+        return
+    lines = Lines(len(items), what, lambda _: note(f"{what}: {lines.done} of {len(items)}"))
+    for item in items:
+        yield item
+        lines(0, lines.done)

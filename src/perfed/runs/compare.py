@@ -18,8 +18,9 @@ from . import parallel, parse
 from .assemble import Shared, kind_of
 from .experiment import Choice, Experiment, record
 from .folder import CompareFolder, RunFolder, fresh
-from .run import begin, extend, extensible, known, reshared, sum_up
+from .run import Begun, begin, extend, extensible, known, reshared, sum_up
 from .seed import OnRound
+from .settle import introduced
 
 ALIKE = ("data", "partition", "clients", "seeds", "split", "split_seed", "validation", "test")  # without which nothing compares
 
@@ -149,8 +150,8 @@ def _field(name: str, value: str) -> dict[str, Any]:
     return {name: parse.value_of(value)}
 
 
-def run(asked: Comparison, on_round: OnRound | None = None, command: str = "") -> CompareFolder:
-    """Run every method over every seed; return the folder."""
+def run(asked: Comparison, on_round: OnRound | None = None, command: str = "", begun: Begun | None = None) -> CompareFolder:
+    """Run every method over every seed; return the folder, of which ``begun`` hears when it is made."""
     shared, first = Shared.of(asked.first), asked.first
     for one in asked.experiments:  # refuse before anything is written
         shared.assemble(one, one.seeds[0])
@@ -158,6 +159,8 @@ def run(asked: Comparison, on_round: OnRound | None = None, command: str = "") -
     named = asked.named(folder.path)
     runs = [begin(one, shared, command) for one in named]
     folder.begin(runs, command)
+    if begun:
+        begun(folder.path, introduced(first, shared))
     return _train(folder, list(zip(runs, named, strict=True)), shared, on_round)
 
 
