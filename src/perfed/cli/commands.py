@@ -5,15 +5,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from .analyze import analyze
+from .attend import attended
 from .data import app as data_app
 from .deploy import app as deploy_app
 from .export import export
-from .output import emit, note, progress, table, words
+from .output import emit, note, table, words
 from .paper import paper
 from .report import report
 
+typer.core.HAS_RICH = False  # it would write \\[required] into plain help, and make help wait for rich
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
@@ -46,8 +49,8 @@ def run(settings: Words = None, json: Json = False) -> None:
 
     file, overrides = words(settings)
     asked = parse.load(file, overrides)
-    with progress(len(asked.seeds) * (asked.rounds + 1), asked.method.name) as on_round:
-        done = train(asked, on_round, _command("run", settings))
+    with attended(len(asked.seeds) * (asked.rounds + 1), asked.method.name) as job:
+        done = train(asked, job.on_round, _command("run", settings), job.begun)
     _show(done.summary, json)
 
 
@@ -68,13 +71,15 @@ def resume(
 
     if CompareFolder.there(run):
         began = perf_counter()
-        with progress(sum(left(found, rounds) for found in CompareFolder(run).runs), "compare") as on_round:
-            folder = comparing.resume(run, on_round, rounds)
+        with attended(sum(left(found, rounds) for found in CompareFolder(run).runs), "compare") as job:
+            job.folder = run
+            folder = comparing.resume(run, job.on_round, rounds)
         _show_comparison(conclude(folder, perf_counter() - began), json)
         return
     found = opened(run)
-    with progress(left(found, rounds), found.experiment.method.name) as on_round:
-        train(found, on_round, rounds)
+    with attended(left(found, rounds), found.experiment.method.name) as job:
+        job.folder = run
+        train(found, job.on_round, rounds)
     _show(found.summary, json)
 
 
@@ -91,8 +96,8 @@ def compare(settings: Words = None, json: Json = False) -> None:
 
     file, overrides = words(settings)
     asked, began = comparing.load(file, overrides), perf_counter()
-    with progress(asked.total, "compare") as on_round:
-        folder = comparing.run(asked, on_round, _command("compare", settings))
+    with attended(asked.total, "compare") as job:
+        folder = comparing.run(asked, job.on_round, _command("compare", settings), job.begun)
     _show_comparison(conclude(folder, perf_counter() - began), json)
 
 

@@ -1,12 +1,14 @@
 """perfed paper: list the papers' tables and figures, run them, show them."""
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .output import emit, note, progress, table
+from .attend import attended
+from .output import emit, note, table
 
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable result on standard output.")]
 
@@ -62,8 +64,9 @@ def paper(
             note(f"left out: {reason}")
         for said in work.stops():
             note(said)
-        with progress(work.rounds, name) as on_round:
-            run(work, on_round, None if on_round else note)
+        note(f"folder: {work.folder}")
+        with attended(work.rounds, name, "the same command goes on") as job:
+            run(work, job.on_round, None if sys.stderr.isatty() else note)
         _analyse(work)
     _show(work, narrowed=bool(words) or not show, json=json)
 
@@ -182,6 +185,5 @@ def _numbers(text: str) -> tuple[int, ...] | None:
 
 def _command() -> str:
     import shlex
-    import sys
 
     return shlex.join(["perfed", *sys.argv[1:]])

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .. import keys, methods, models
+from .. import keys, machine, methods, models
 from ..data import Samples
 from ..data import load as load_samples
 from ..data.inputs import inputs_for
@@ -156,6 +156,7 @@ def split_of(experiment: Experiment, samples: Samples, seed: int) -> Split:
 
 def federation_of(experiment: Experiment, samples: Samples, split: Split, seed: int) -> Federation:
     """Return the clients' data ready for training, with the vocabulary of their training texts where there are any."""
+    machine.device(experiment.device)
     given = experiment.data.made
     if isinstance(given, Federation):
         return replace(given, seed=seed).to(experiment.device)
@@ -188,6 +189,8 @@ def task_of(experiment: Experiment, federation: Federation, seed: int, vocabular
     """Return the network that all clients start from, drawn from the seed."""
     example = federation.inputs(federation.x[:2], None)
     shape = tuple(example.shape[1:])
+    if experiment.model.made is None and (kind := getattr(federation.inputs, "kind", None)):
+        models.fits(experiment.model.name, kind)
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(keys.seed_of(keys.key(seed, "network")))

@@ -8,10 +8,12 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
+from .. import advice
 from ..data import Samples
 from ..errors import InputError, suggest
 from ..local.budget import Budget
 from ..method import Method
+from ..methods import CATALOGUE
 from ..partition import Split
 from ..sampling import Sampling
 from . import code
@@ -87,18 +89,18 @@ class Experiment(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
-    method: Choice = Choice(name="fedavg")
-    model: Choice = Choice(name="mlp")
-    data: Choice = Choice(name="digits")
-    partition: Choice = Choice(name="dirichlet")
+    method: Choice = Choice(name="fedavg")  # how clients learn together; method.* are its fields
+    model: Choice = Choice(name="mlp")  # the network; model.* are its options
+    data: Choice = Choice(name="digits")  # a data set of the list, or your own as folder:PATH, npz:PATH or csv:PATH
+    partition: Choice = Choice(name="dirichlet")  # who owns which samples; partition.* are its options
     clients: int | None = None  # None: one per group for domains and natural, else 20
-    rounds: int = 50
-    seeds: tuple[int, ...] = (0,)
+    rounds: int = 50  # how often clients and server exchange
+    seeds: tuple[int, ...] = (0,)  # one run each: splits, networks and order of samples are drawn from it
     budget: Budget = Budget()
     sampling: Sampling = Sampling()
     norm: Literal["all", "local_stats", "local_all"] | None = None  # None: the method's own policy for BatchNorm
-    validation: float = 0.1  # share of every client's own data
-    test: float = 0.25
+    validation: float = 0.1  # share of every client's own data that rounds are chosen on
+    test: float = 0.25  # share of every client's own data that it is tested on
     split: Path | Split | None = None  # a split or its file, instead of partition
     split_seed: int | None = None  # None: the run's seed
     augment: bool = False  # flips and rotations of training images
@@ -106,14 +108,14 @@ class Experiment(BaseModel):
     text: dict[str, Any] = Field(default_factory=dict)  # length, least, size of the vocabulary
     every: int = 1  # rounds between tests
     after: bool = False  # also test right after local training
-    report: Literal["weighted", "mean"] = "weighted"
-    best: Literal["round", "per_client"] = "round"
-    series: Literal["test", "after"] = "test"
-    precision: Literal["fp32", "bf16"] = "fp32"
-    transport: Literal["auto", "serial", "pooled", "stacked"] = "auto"
+    report: Literal["weighted", "mean"] = "weighted"  # accuracy over all samples, or the mean over clients
+    best: Literal["round", "per_client"] = "round"  # the best round of all clients, or of each
+    series: Literal["test", "after"] = "test"  # which tests tables show; after needs after=true
+    precision: Literal["fp32", "bf16"] = "fp32"  # of the network's arithmetic
+    transport: Literal["auto", "serial", "pooled", "stacked"] = "auto"  # what carries messages; auto measures and chooses
     workers: int | None = None  # None: one per core
-    device: str = "cpu"
-    out: Path = Path("runs")
+    device: str = "cpu"  # or cuda, cuda:1, mps
+    out: Path = Path("runs")  # the folder in which run folders are made
     name: str | None = None  # of the run's folder; None: method, data and a hash
     checkpoint: float = 30.0  # seconds between checkpoints; 0 writes one every round
     snapshots: int = 0  # rounds between states kept for analyses; 0 keeps only the last
@@ -122,7 +124,8 @@ class Experiment(BaseModel):
     def __init__(self, **given: Any) -> None:
         for name in given:
             if name not in type(self).model_fields:
-                raise suggest("setting", str(name), type(self).model_fields)
+                raise advice.unknown(str(name), given)
+        advice.check(given)
         for name, kind in (("budget", Budget), ("sampling", Sampling)):
             if isinstance(given.get(name), dict):
                 given[name] = record(kind, given[name], f"{name}.")
@@ -148,6 +151,8 @@ class Experiment(BaseModel):
             raise InputError("seeds must name at least one seed, such as seeds=0,1,2")
         if min(self.seeds) < 0 or max(self.seeds) >= 2**63 or len(set(self.seeds)) < len(self.seeds):
             raise InputError(f"seeds must be different whole numbers from 0, got {','.join(map(str, self.seeds))}")
+        if not 0 < self.test < 1:
+            raise InputError(f"test must be above 0 and below 1, got {self.test:g}: without test samples nothing can be scored")
         if self.series == "after" and not self.after:
             raise InputError("series=after reports tests right after local training; it needs after=true")
         if self.checkpoint < 0 or self.memory <= 0:
@@ -221,7 +226,12 @@ def record(kind: type[Any], options: dict[str, Any], prefix: str) -> Any:
     values: dict[str, Any] = {}
     for name, value in options.items():
         if name not in valid:
-            raise suggest("setting", f"{prefix}{name}", [prefix + v for v in valid])
+            known = kind.__module__.rpartition(".")[2]
+            raise (
+                advice.unknown(f"{prefix}{name}", {"method": known})
+                if prefix != "method." or known in CATALOGUE
+                else suggest("setting", f"{prefix}{name}", [prefix + v for v in valid])
+            )
         if isinstance(value, str) and "tuple" in str(hints[name]):
             value = [part for part in value.split(",") if part]
         try:

@@ -1,7 +1,7 @@
 """A run: begin it in a folder, train its seeds, go on with it, sum it up."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -20,13 +20,19 @@ from .assemble import Shared, samples_of, stretched, there
 from .experiment import Choice, Experiment
 from .folder import RunFolder, fresh
 from .seed import OnRound, Seed, Stop
+from .settle import introduced
+
+Begun = Callable[[Path, str], None]  # the folder, and who the clients are
 
 
-def run(experiment: Experiment, on_round: OnRound | None = None, command: str = "") -> RunFolder:
-    """Run an experiment from the start in a folder of its own."""
+def run(experiment: Experiment, on_round: OnRound | None = None, command: str = "", begun: Begun | None = None) -> RunFolder:
+    """Run an experiment from the start in a folder of its own; ``begun`` hears which, and who the clients are."""
     shared = Shared.of(experiment)
     shared.assemble(experiment, experiment.seeds[0])  # refuse before anything is written
-    return finished(begin(experiment, shared, command), experiment, shared, on_round)
+    folder = begin(experiment, shared, command)
+    if begun:
+        begun(folder.path, introduced(experiment, shared))
+    return finished(folder, experiment, shared, on_round)
 
 
 def rehearse(experiment: Experiment, on_round: OnRound | None = None) -> dict[int, Seed]:
