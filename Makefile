@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup run test test-flower lint docs docs-serve hooks bench clean
+.PHONY: setup run test test-random test-order test-flower lint docs docs-serve hooks bench clean
 
 setup: .venv/ready
 
@@ -18,6 +18,16 @@ run: setup
 
 test: setup lint
 	$(BIN)/python -m pytest -n 2 -m "not slow and not flower"
+
+# property tests with other examples every time, and many of them
+test-random: setup
+	$(BIN)/python -m pytest -n 2 -m "hypothesis and not slow and not flower" --hypothesis-profile=random
+
+# the tests of make test in an order that is new every time; SEED=… repeats one
+test-order: SEED ?= $(shell date +%s)
+test-order: setup
+	@echo "order $(SEED)"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not flower" --random-order --random-order-bucket=global --random-order-seed=$(SEED)
 
 test-flower: setup
 	$(BIN)/python -m pytest -m flower

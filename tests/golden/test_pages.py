@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from perfed.methods import find
-from perfed.settings import load, record
+from perfed.runs.experiment import record
+from perfed.runs.parse import load
 
 PAGES = Path(__file__).parents[2] / "docs" / "methods"
 FIVE = ("dualfed", "fedcac", "fedcp", "fedpick", "gpfl")

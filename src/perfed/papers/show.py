@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from perfed.disk import put, put_json
 from perfed.papers.plan import Plan
 from perfed.papers.recipe import Entry, Published, Reading, Recipe
 from perfed.papers.run import recalled
 from perfed.papers.values import Value, value
-from perfed.record import put, put_json
 from perfed.report.tables import MISSING, Cell, Column, Row, Table, csv, latex, markdown
 
 MINUS = "−"
@@ -67,8 +67,13 @@ def _seeds(reduced: Sequence[str], ours: Value, planned: int) -> tuple[str, ...]
     kept = [note for note in reduced if not note.endswith(" seeds")]
     if 0 < ours.seeds < planned:
         kept.append(f"{ours.seeds} of {planned} seeds")
-    if ours.rounds < ours.planned:
+    if ours.stopped:
+        span = sorted({min(ours.stopped), max(ours.stopped)})
+        kept.append(f"stopped when flat, after {' to '.join(map(str, span))} of {ours.planned} rounds")
+    elif ours.rounds < ours.planned:
         kept.append(f"unfinished: {ours.rounds} of {ours.planned} rounds so far")
+    if ours.under_way:
+        kept.append(f"seed {', '.join(map(str, sorted(ours.under_way)))} under way, not counted yet")
     return tuple(kept)
 
 

@@ -1,5 +1,6 @@
 """The figure that a cell shows, from its run, seed by seed."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,11 +9,12 @@ import numpy as np
 from perfed.analysis.communication import cost_to_target
 from perfed.analysis.recorded import parameters
 from perfed.analysis.subject import Subject
+from perfed.disk import get_json
 from perfed.errors import RunError
 from perfed.evaluate.summary import Line, choose, rates
 from perfed.papers.recipe import Reading
-from perfed.record import get_json
 from perfed.report.read import Run, options, read
+from perfed.runs.folder import RunFolder
 
 SCALE = {"%": 100.0, "1e-2": 100.0}
 
@@ -26,28 +28,47 @@ class Value(NamedTuple):
     note: str = ""
     rounds: int = 0  # that every seed has finished
     planned: int = 0
+    stopped: tuple[int, ...] = ()  # the rounds after which seeds were flat and ended
+    under_way: tuple[int, ...] = ()  # seeds that do not count yet
+    each: Mapping[int, float] = {}  # the figure, seed by seed
 
 
 def value(path: Path, reading: Reading, place: int | None = None) -> Value:
-    """Read a cell's figure from its run folder, finished or not."""
+    """Read a cell's figure from its run folder, finished or not; with a finished seed, those under way do not count yet."""
     try:
         run = read(path)
     except RunError as wrong:
         return Value(None, note=str(wrong))
-    found: list[float] = []
+    planned = int(run.settings.get("rounds") or 0)
+    stops = {seed: _ended(run, seed, planned) for seed in run.rounds}
+    ended = [seed for seed in run.rounds if stops[seed] is not None]
+    counted = ended or list(run.rounds)
+    rounds = min(int(run.rounds[seed][-1]["round"]) for seed in counted)
+    found: dict[int, float] = {}
     notes: list[str] = []
-    for seed in run.rounds:
+    for seed in counted:
         figure, note = _figure(run, seed, reading, place)
         if figure is None:
             notes.append(note)
         else:
-            found.append(figure)
-    planned = int(run.settings.get("rounds") or 0)
-    if not found or (len(found) < len(run.rounds) and reading.measure != "psnr"):  # one seed's uploads are attacked
-        return Value(None, note="; ".join(dict.fromkeys(notes)), rounds=run.done, planned=planned)
-    scale = SCALE.get(reading.unit, 1.0)
+            found[seed] = figure * SCALE.get(reading.unit, 1.0)
+    if not found or (len(found) < len(counted) and reading.measure != "psnr"):  # one seed's uploads are attacked
+        return Value(None, note="; ".join(dict.fromkeys(notes)), rounds=rounds, planned=planned)
+    values = list(found.values())
     note = _verdict(run, reading) if reading.measure == "psnr" else ""
-    return Value(float(np.mean(found)) * scale, float(np.std(found)) * scale, len(found), note, run.done, planned)
+    stopped = tuple(last for seed in counted if (last := stops[seed]) is not None and last < planned)
+    mean, std = float(np.mean(values)), float(np.std(values))
+    return Value(mean, std, len(found), note, rounds, planned, stopped, tuple(set(run.rounds) - set(counted)), found)
+
+
+def _ended(run: Run, seed: int, planned: int) -> int | None:
+    """Return the round after which a seed ended: its last one, or where it was flat; None while it is under way."""
+    last = int(run.rounds[seed][-1]["round"])
+    if last >= planned:
+        return last
+    note = run.path / f"seed-{seed}" / "final.json"
+    flat = get_json(note).get("stopped") if note.exists() else None
+    return last if flat is not None and flat["round"] == last else None
 
 
 def _figure(run: Run, seed: int, reading: Reading, place: int | None) -> tuple[float | None, str]:
@@ -116,7 +137,7 @@ def _attacked(run: Run, seed: int, reading: Reading) -> tuple[float | None, str]
 
 def attacked(path: Path, seed: int, reading: Reading) -> Path:
     """Return where the attack on a run's upload is written down."""
-    return path / f"seed-{seed}" / f"attack-{reading.scope}.json"
+    return RunFolder(path).seed(seed).note(f"attack-{reading.scope}")
 
 
 def _verdict(run: Run, reading: Reading) -> str:
