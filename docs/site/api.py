@@ -4,6 +4,7 @@ import inspect
 import re
 from typing import Any
 
+from docstring import markdown
 from source import cell, code, inherited, table
 
 import perfed
@@ -52,7 +53,7 @@ def page() -> str:
 
 
 def _entry(name: str, found: Any) -> str:
-    said = _said(found)
+    said = markdown(found)
     if not inspect.isclass(found):
         return f"### {name}\n\n{_signature(name.split('.')[-1], found)}\n\n{said}"
     parts = [f"### {name}", said]
@@ -70,14 +71,10 @@ def _shown(name: str, member: Any) -> bool:
 
 def _member(owner: str, name: str, member: Any) -> str:
     if isinstance(member, property):
-        return f"```python\n{owner.lower()}.{name}\n```\n\n{_said(member)}"
+        return f"```python\n{owner.lower()}.{name}\n```\n\n{markdown(member)}"
     if isinstance(member, classmethod | staticmethod):
-        return f"{_signature(f'{owner}.{name}', member.__func__)}\n\n{_said(member.__func__)}"
-    return f"{_signature(f'{owner.lower()}.{name}', member)}\n\n{_said(member)}"
-
-
-def _said(found: Any) -> str:
-    return re.sub(r"``(.+?)``", r"`\1`", inspect.getdoc(found) or "")
+        return f"{_signature(f'{owner}.{name}', member.__func__)}\n\n{markdown(member.__func__)}"
+    return f"{_signature(f'{owner.lower()}.{name}', member)}\n\n{markdown(member)}"
 
 
 def _signature(name: str, found: Any) -> str:

@@ -50,7 +50,7 @@ def page() -> str:
 
 
 def _general() -> list[str]:
-    found = {field.name: field for field in fields_of(perfed.Settings)}
+    found = {field.name: field for field in fields_of(perfed.Experiment)}
     grouped = [name for names in GROUPS.values() for name in names]
     rest = [name for name in found if name not in (*grouped, "budget", "sampling")]
     parts = []
@@ -102,7 +102,7 @@ def _table(rows: list[list[str]]) -> str:
 
 def _row(prefix: str, field: Field) -> list[str]:
     key = f"{prefix}{field.name}"
-    said = field.meaning or MEANINGS.get(key, "")
+    said = re.sub(r"^None: ", "by default ", field.meaning) or MEANINGS.get(key, "")
     return [code(key), code(_type(field.type)), code(_default(field.default)), cell(said[:1].upper() + said[1:])]
 
 
@@ -110,7 +110,7 @@ def _type(written: str) -> str:
     """Return a type as a person says it: the choices of a Literal, a list, true or false."""
     plain = re.sub(r"Literal\[(.*?)\]", lambda found: found[1].replace("'", "").replace(", ", " | "), written)
     known = {"Choice": "name", "bool": "true | false", "float": "number", "int": "whole number", "str": "text", "Path": "path"}
-    plain = plain.removesuffix(" | None")
+    plain = plain.removesuffix(" | None").removesuffix(" | Split")
     if plain.startswith("tuple["):
         return f"list of {known.get(plain[6:].split(',')[0], plain[6:].split(',')[0])}s"
     if plain.startswith("dict["):

@@ -1,6 +1,5 @@
 """No page shows a command, an option or a setting that does not exist."""
 
-import ast
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -11,16 +10,16 @@ import pytest
 import typer
 from reading import PAGES, ROOT, commands, name, prose
 
-from perfed import comparison, papers, partition, settings
-from perfed.build import method_of
+from perfed import papers, partition
 from perfed.cli.commands import app
 from perfed.cli.output import words as sorted_out
 from perfed.local.budget import Budget
 from perfed.papers.choose import choose
+from perfed.runs import compare, parse
+from perfed.runs.assemble import method_of
 from perfed.sampling import Sampling
 
 CLI = typer.main.get_command(app)
-OWN = re.compile(r"(method|model)=([\w/]+\.py):(\w+)")  # code of the reader's own
 PLACEHOLDER = re.compile(r"…|\.\.\.")
 
 
@@ -40,29 +39,19 @@ def found(words: list[str]) -> tuple[str, dict[str, Any]]:
     return " ".join(path), made.params
 
 
-def plain(word: str) -> str:
-    """Return a setting with what only a reader can fill in left out; code of one's own must be among the examples."""
-    own = OWN.fullmatch(word)
-    if not own:
-        return word
-    file = ROOT / "examples" / "tutorial" / own[2]
-    assert own[3] in {node.name for node in ast.parse(file.read_text("utf-8")).body if hasattr(node, "name")}, word
-    return f"{own[1]}={'fedavg' if own[1] == 'method' else 'mlp'}"
-
-
 def check_settings(given: list[str], *, compared: bool) -> None:
     file, overrides = sorted_out(given)
-    own = any(OWN.fullmatch(word) and word.startswith("method") for word in overrides)
-    laid = [plain(word) for word in overrides if not (own and word.startswith("method."))]
     if file is not None and not (ROOT / file).exists():  # my.yaml stands for the reader's own
         file = None
     path = None if file is None else ROOT / file
     if compared:
         asked = (
-            [*comparison.load(path, laid).settings(Path("runs"))] if path or any(w.startswith("methods=") for w in laid) else []
+            [*compare.load(path, overrides).named(Path("runs"))]
+            if path or any(w.startswith("methods=") for w in overrides)
+            else []
         )
     else:
-        asked = [settings.load(path, laid)]
+        asked = [parse.load(path, overrides)]
     for one in asked:
         method_of(one)
         partition.build(one.partition.name, **one.partition.options)
@@ -75,11 +64,12 @@ def check_paper(given: dict[str, Any]) -> None:
     choose(recipe, tuple(word for word in given["only"].split(",") if word))
     for word in given["settings"] or ():
         if word.partition("=")[0] not in recipe.paper.symbols:
-            settings.apply({}, word)
+            parse.apply({}, word)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if list(commands(page))], ids=name)
-def test_commands_are_understood(page: Path) -> None:
+def test_commands_are_understood(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT / "examples" / "tutorial")  # the reader's own code, as the tutorial writes it
     for words in commands(page):
         words = ["1" if word == "N" else word for word in words if not PLACEHOLDER.fullmatch(word)]
         command, given = found(words)

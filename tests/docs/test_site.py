@@ -60,11 +60,11 @@ def test_the_site_is_whole_and_stands_alone(tmp_path: Path) -> None:
 
 
 def test_what_is_generated_names_every_setting_command_and_method(tmp_path: Path) -> None:
-    from perfed import Settings, methods
+    from perfed import Experiment, methods
 
     subprocess.run([sys.executable, str(ROOT / "docs" / "site" / "build.py"), str(tmp_path)], check=True, capture_output=True)
     settings = (tmp_path / "reference" / "settings.md").read_text(encoding="utf-8")
-    plain = [name for name in Settings.model_fields if name not in ("budget", "sampling")]
+    plain = [name for name in Experiment.model_fields if name not in ("budget", "sampling")]
     assert all(f"| `{name}` |" in settings for name in [*plain, "budget.lr", "sampling.drop", "partition.alpha", "method.align"])
     assert not re.findall(r"^\| `[\w.]+` \|.*\|  \|$", settings, re.M), "a setting without a meaning"
     assert all(f"### method={name}" in settings for name in methods.CATALOGUE)
