@@ -15,4 +15,4 @@ found = perfed.compare(
     rounds=15,
     budget={"lr": 0.05},
 )
-print(found.table())
+print(found.table()[["method", "last.weighted", "last.std"]])

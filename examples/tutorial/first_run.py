@@ -11,11 +11,11 @@ settings = {
 }
 
 run = perfed.run(method="ditto", **settings)
-print(run.table())
+print(run.table()[["method", "last.weighted", "last.std"]])
 print(run.accuracies())  # each client's own, by name
 
 model = run.model(3)  # client 3's model: an ordinary torch.nn.Module
 perfed.export(model, "three.pt2")
 
 both = perfed.compare(["local", "fedavg", "ditto"], **settings)
-print(both.table())
+print(both.table()[["method", "last.weighted", "last.std"]])

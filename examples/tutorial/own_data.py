@@ -14,7 +14,7 @@ x[:, 1] += 2 * (clinic == "york")
 samples = perfed.Samples.of(x, y, group=clinic, name="clinics")
 run = perfed.run(data=samples, partition="natural", method="ditto", model="mlp", rounds=15, budget={"lr": 0.05})
 
-print(run.table())
+print(run.table()[["method", "last.weighted", "last.std"]])
 print(run.accuracies())  # {"bath": …, "hull": …, "leeds": …, "york": …}
 scores = run.model("york")(perfed.Samples.of(x[:5], y[:5]).x)
 print(scores.argmax(1))
