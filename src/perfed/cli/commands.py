@@ -111,15 +111,15 @@ def report(
 @app.command()
 def methods(
     name: Annotated[str | None, typer.Argument(help="One method, in full.")] = None,
-    model: Annotated[str, typer.Option(help="The network to count bytes for.")] = "mlp",
+    model: Annotated[str | None, typer.Option(help="The network to count bytes for; default: the data's usual one.")] = None,
     data: Annotated[str, typer.Option(help="The data set to count bytes for.")] = "digits",
     json: Json = False,
 ) -> None:
     """List the methods, or show one: paper, fields, what goes down, up and stays private."""
-    from ..runs.describe import describe, everything
+    from ..listing import everything
 
     if name is None:
-        rows = everything()
+        rows = [row if "up" in row else row | _crossing(row["name"]) for row in everything()]
         emit(
             rows,
             json,
@@ -129,6 +129,8 @@ def methods(
             ),
         )
         return
+    from ..runs.describe import describe
+
     found = describe(name, model, data)
     emit(found, json, lambda: _describe(found))
 
@@ -151,6 +153,12 @@ def doctor(json: Json = False) -> None:
 app.command()(paper)
 app.command()(analyze)
 app.command()(export)
+
+
+def _crossing(name: str) -> dict[str, Any]:
+    from ..runs.describe import crossing
+
+    return dict(crossing(name))
 
 
 def _describe(found: dict[str, Any]) -> None:

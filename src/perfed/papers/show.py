@@ -13,8 +13,7 @@ from perfed.papers.recipe import Entry, Published, Reading, Recipe
 from perfed.papers.run import recalled
 from perfed.papers.values import Value, value
 from perfed.report.tables import MISSING, Cell, Column, Row, Table, csv, latex, markdown
-
-MINUS = "−"
+from perfed.units import signed
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,8 @@ def _seeds(reduced: Sequence[str], ours: Value, planned: int) -> tuple[str, ...]
         kept.append(f"{ours.seeds} of {planned} seeds")
     if ours.stopped:
         span = sorted({min(ours.stopped), max(ours.stopped)})
-        kept.append(f"stopped when flat, after {' to '.join(map(str, span))} of {ours.planned} rounds")
+        how = "stopped when flat" if ours.flat else "stopped while rising"
+        kept.append(f"{how}, after {' to '.join(map(str, span))} of {ours.planned} rounds")
     elif ours.rounds < ours.planned:
         kept.append(f"unfinished: {ours.rounds} of {ours.planned} rounds so far")
     if ours.under_way:
@@ -123,12 +123,6 @@ def _cells(answer: Answer | None, reading: Reading) -> list[Cell]:
     gap = answer.difference
     apart = Cell(None, None, MISSING) if gap is None else Cell(gap, None, signed(gap, digits))
     return [own, theirs, apart]
-
-
-def signed(number: float, digits: int) -> str:
-    """Return ``+0.31`` or ``−0.31``."""
-    text = f"{abs(number):.{digits}f}"
-    return f"{MINUS if number < 0 and float(text) else '+'}{text}"
 
 
 def reductions(found: Sequence[Answer]) -> list[str]:
