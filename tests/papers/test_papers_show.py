@@ -127,21 +127,6 @@ def test_differences_carry_their_sign() -> None:
     assert show.signed(-0.001, 2) == "+0.00"
 
 
-def test_the_order_of_rows_is_compared_by_rank() -> None:
-    """Ours a < b < c, printed a < c < b: Spearman's ρ = 1 − 6 · 2 / (3 · 8) = 0.5; the mean difference is +1."""
-    recipe = papers.load("fedcp/table2")
-    column = recipe.columns[0]
-    rows = recipe.rows[:3]
-    pairs = [(11.0, 10.0), (21.0, 30.0), (32.0, 21.0)]
-    found = [
-        show.Answer(row, column, Reading(), papers.Published(mean=theirs), show.Value(ours, 0.0, 1), Path(), (), True)
-        for row, (ours, theirs) in zip(rows, pairs, strict=True)
-    ]
-    (entry,) = show.agreement(found)
-    assert entry["spearman"] == pytest.approx(0.5)
-    assert entry["difference"] == pytest.approx(1.0)
-
-
 def test_the_command_runs_shows_and_writes(tmp_path: Path) -> None:
     words = ["paper", "fedcp/table2", "--only", "mnist-dirichlet,fedavg", "--rounds", "1", "--seeds", "0", "--stand-in"]
     said = CliRunner().invoke(app, [*words, *TINY, "--out", str(tmp_path), "--json"], catch_exceptions=False)

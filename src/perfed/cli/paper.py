@@ -78,6 +78,7 @@ def _analyse(work: Any) -> None:
 def _show(work: Any, *, narrowed: bool, json: bool) -> None:
     from ..errors import RunError
     from ..papers import show
+    from ..papers.agree import agreement, sentence
 
     found = show.answers(work.recipe, work.folder, work.plans if narrowed else None)
     if not found:
@@ -88,7 +89,7 @@ def _show(work: Any, *, narrowed: bool, json: bool) -> None:
         "recipe": work.recipe.name,
         "title": work.recipe.title,
         "cells": show.records(work.recipe, found),
-        "agreement": show.agreement(found),
+        "agreement": agreement(found),
         "reduced": show.reductions(found),
         "files": written,
         "refused": work.refused,
@@ -97,9 +98,8 @@ def _show(work: Any, *, narrowed: bool, json: bool) -> None:
     def text() -> None:
         note(f"{work.recipe.name}: {work.recipe.title}\n", out=True)
         table(*show.lines(found))
-        for entry in show.agreement(found):
-            order = f"rank correlation with the paper {entry['spearman']:.2f} over {entry['rows']} rows"
-            note(f"\n{entry['column']}: {order}", out=True)
+        for entry in agreement(found):
+            note(f"\n{entry['column']}: {sentence(entry)}", out=True)
         said = show.reductions(found)
         if said:
             note("\nwhat differs from the paper's experiment:", out=True)
