@@ -30,6 +30,9 @@ def paper(
     ] = 50,
     at_most: Annotated[int | None, typer.Option(help="With --until-flat: rounds after which a seed stops in any case.")] = None,
     show: Annotated[bool, typer.Option("--show", help="Run nothing; show what is there beside the published numbers.")] = False,
+    keep: Annotated[
+        Path | None, typer.Option(help="Copy the table's runs here without their states; `--show --out` shows them again.")
+    ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Run nothing; say what would be run, its time and its disk.")] = False,
     workers: Annotated[int | None, typer.Option(help="Cells at once; default: one per core.")] = None,
     json: Json = False,
@@ -66,6 +69,17 @@ def paper(
             run(work, on_round, None if on_round else note)
         _analyse(work)
     _show(work, narrowed=bool(words) or not show, json=json)
+    if keep is not None:
+        _keep(work, keep)
+
+
+def _keep(work: Any, folder: Path) -> None:
+    from ..papers.keep import keep
+    from ..units import weighed
+
+    kept = keep(work, folder)
+    size = sum(file.stat().st_size for run in kept for file in run.rglob("*") if file.is_file())
+    note(f"{len(kept)} runs kept in {folder}, {weighed(size)}; perfed paper {work.recipe.name} --show --out {folder} shows them")
 
 
 def _analyse(work: Any) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from perfed import cells, experiment
 from perfed.build import samples_of, split_of
 from perfed.data import Samples
-from perfed.errors import PerfedError
+from perfed.errors import PerfedError, RunError
 from perfed.experiment import Run
 from perfed.job import OnRound
 from perfed.papers.flat import Flat
@@ -184,6 +184,8 @@ def _folder(work: Work, key: str, settings: Settings, samples: Samples) -> tuple
         experiment.create(_at(settings, path), samples, splits, work.command)
         return experiment.opened(path), splits
     found = experiment.opened(path)
+    if not all((path / f"seed-{seed}" / "split.safetensors").exists() for seed in found.settings.seeds):
+        raise RunError(f"'{path}' keeps the record of a run without its states; --out names another folder to run it in")
     further = tuple(seed for seed in settings.seeds if seed not in found.settings.seeds)
     if further:
         found = extend(found, further, samples)

@@ -1,5 +1,6 @@
 """Finished or unfinished run folders, read back for tables, figures and pages."""
 
+import gzip
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -160,9 +161,13 @@ def _json(path: Path) -> dict[str, Any]:
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     """Read the finished lines; one that was cut off while being written is the last and has no end."""
-    if not path.is_file():
+    packed = path.with_name(path.name + ".gz")  # a record that is kept without states
+    if path.is_file():
+        text = path.read_text(encoding="utf-8", errors="replace")
+    elif packed.is_file():
+        text = gzip.decompress(packed.read_bytes()).decode(errors="replace")
+    else:
         return []
-    text = path.read_text(encoding="utf-8", errors="replace")
     lines = []
     for number, line in enumerate(text.split("\n")[:-1], start=1):
         try:
