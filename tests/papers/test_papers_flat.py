@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from perfed import experiment, papers
+from perfed.cli.commands import app
 from perfed.errors import InputError
 from perfed.papers import show
 from perfed.papers.flat import Flat
@@ -143,3 +145,20 @@ def test_a_seed_under_way_does_not_count_beside_a_finished_one(tmp_path: Path) -
     assert answer.ours.mean == alone.ours.mean
     assert "seed 1 under way, not counted yet" in answer.reduced
     assert experiment.opened(task.path(task.plans[0])).settings.seeds == (0, 1)
+
+
+@pytest.mark.parametrize("option", ["--patience", "--at-most"])
+def test_what_only_makes_sense_until_flat_is_refused_without_it(option: str, tmp_path: Path) -> None:
+    words = ["paper", "fedcp/table2", option, "20", "--out", str(tmp_path)]
+    with pytest.raises(InputError, match=f"{option} goes with --until-flat"):
+        CliRunner().invoke(app, words, catch_exceptions=False)
+
+
+def test_the_plan_counts_no_more_rounds_than_are_given() -> None:
+    words = ["paper", "fedcp/table2", "--only", "mnist-dirichlet,fedavg", "--stand-in", "--seeds", "0", "--plan", "--json"]
+    whole, part = (
+        json.loads(CliRunner().invoke(app, [*words, *more, *TINY], catch_exceptions=False).stdout)
+        for more in ([], ["--until-flat", "--at-most", "100"])
+    )
+    assert (whole["runs"][0]["rounds"], part["runs"][0]["rounds"]) == (2000, 100)
+    assert part["bytes"] == whole["bytes"]

@@ -26,8 +26,8 @@ def paper(
         bool, typer.Option("--until-flat", help="A seed stops when its curve has not risen beyond noise for --patience rounds.")
     ] = False,
     patience: Annotated[
-        int, typer.Option(help="With --until-flat: rounds in a block whose mean must be above earlier ones.")
-    ] = 50,
+        int | None, typer.Option(help="With --until-flat: rounds of a block whose mean must be above earlier ones; default 50.")
+    ] = None,
     at_most: Annotated[int | None, typer.Option(help="With --until-flat: rounds after which a seed stops in any case.")] = None,
     show: Annotated[bool, typer.Option("--show", help="Run nothing; show what is there beside the published numbers.")] = False,
     keep: Annotated[
@@ -46,16 +46,18 @@ def paper(
         return
     from ..errors import InputError
     from ..papers import load
+    from ..papers.flat import PATIENCE
     from ..papers.plan import Asked, plans, runnable
     from ..papers.run import Work, run
 
-    if at_most is not None and not until_flat:
-        raise InputError("--at-most goes with --until-flat; --rounds N makes an experiment of N rounds")
+    for option, given in (("--patience", patience), ("--at-most", at_most)):
+        if given is not None and not until_flat:
+            raise InputError(f"{option} goes with --until-flat; --rounds N makes an experiment of N rounds")
     recipe = load(name)
     words = tuple(word.strip() for word in only.split(",") if word.strip())
     asked = Asked(words, rounds, fraction, _numbers(seeds), tuple(settings or ()), stand_in)
     cells = plans(recipe, asked)
-    work = Work(recipe, cells, out, _command(), workers, patience if until_flat else None, at_most)
+    work = Work(recipe, cells, out, _command(), workers, (patience or PATIENCE) if until_flat else None, at_most)
     if plan:
         _plan(work, json)
         return
@@ -131,8 +133,9 @@ def _plan(work: Any, json: bool) -> None:
     rows = []
     for key, settings in work.unique.items():
         left = work.left(key, settings)
-        time, disk = seconds(settings) * len(left), room(settings) * len(left)
-        rows.append({"run": key, "seeds left": left, "rounds": settings.rounds, "seconds": time, "bytes": disk})
+        rounds = min(settings.rounds, work.most or settings.rounds)
+        time, disk = seconds(settings) * rounds / settings.rounds * len(left), room(settings) * len(left)
+        rows.append({"run": key, "seeds left": left, "rounds": rounds, "seconds": time, "bytes": disk})
     missing = list(dict.fromkeys(cell.missing for cell in work.plans if cell.missing))
     total, disk = sum(row["seconds"] for row in rows), sum(row["bytes"] for row in rows)
     free = shutil.disk_usage(next(f for f in (work.out, *work.out.resolve().parents) if f.exists())).free

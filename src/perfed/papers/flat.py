@@ -9,6 +9,7 @@ import numpy as np
 from perfed.errors import InputError
 from perfed.evaluate.summary import Line, figures
 
+PATIENCE = 50  # rounds, unless said otherwise
 LEAST = 3  # tests per block: fewer say nothing about noise
 ERRORS = 2.0  # standard errors that a rise must exceed
 
