@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from perfed.deploy import layout, operate
-from perfed.deploy.processes import marked
+from perfed.silos.flower import layout, operate
+from perfed.silos.flower.processes import marked
 
 TICKS = os.sysconf("SC_CLK_TCK")
 SETTINGS = ("method=fedavg", "data=digits", "model=mlp", "model.hidden=4000", "budget.batch_size=32", "partition=iid")

@@ -1,6 +1,6 @@
 """The loop: who trains, what the server makes of it, how everyone does with the result."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -80,3 +80,51 @@ def _tested(done: Round, transport: Transport, protocol: Protocol, everyone: ran
         done.seconds_train,
         perf_counter() - began,
     )
+
+
+def line_of(done: Round, seconds: float, clients: int) -> dict[str, Any]:
+    """Return a round as a line of the record."""
+    line: dict[str, Any] = {
+        "round": done.number,
+        "participants": done.participants,
+        "seconds": round(seconds, 6),
+        "seconds_train": round(done.seconds_train, 6),
+        "seconds_test": round(done.seconds_test, 6),
+        "bytes_up": sum(done.up.values()),
+        "bytes_down": sum(done.down.values()),
+        "up": done.up,
+        "down": done.down,
+    }
+    for part, scores in done.scores.items():
+        line[part] = _columns(scores)
+    if done.after:
+        line["after"] = _columns([done.after.get(i) for i in range(clients)])
+    return line
+
+
+def round_of(line: dict[str, Any], server: Tree) -> Round:
+    """Return a line of the record as the round it was."""
+    scores = {
+        part: [Score(c, n, float("nan") if z is None else z) for c, n, z in zip(*own.values(), strict=True)]
+        for part in ("test", "validation")
+        if (own := line.get(part))
+    }
+    return Round(
+        line["round"],
+        server,
+        line["participants"],
+        line["up"],
+        line["down"],
+        scores,
+        seconds_train=line["seconds_train"],
+        seconds_test=line["seconds_test"],
+    )
+
+
+def _columns(scores: Sequence[Score | None]) -> dict[str, list[Any]]:
+    loss = [None if s is None or s.loss != s.loss or abs(s.loss) == float("inf") else round(s.loss, 6) for s in scores]
+    return {
+        "correct": [None if s is None else s.correct for s in scores],
+        "count": [None if s is None else s.count for s in scores],
+        "loss": loss,
+    }

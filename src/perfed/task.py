@@ -71,6 +71,10 @@ class _Skeleton:
                 self.norm_weights |= {f"{path}.{k}" for k, _ in m.named_parameters(recurse=False)}
                 self.norm_state |= {f"{STATE}{path}.{k}" for k, _ in m.named_buffers(recurse=False)}
 
+    def hollow(self) -> "_Skeleton":
+        """Return the same module without numbers: what it computes with is plugged in."""
+        return _Skeleton(self.name, copy.deepcopy(self.training).to("meta"))
+
 
 @dataclass(frozen=True)
 class Part:
@@ -99,6 +103,11 @@ class Part:
     def take(self, params: Params) -> Params:
         """Return this part's leaves out of a larger dict."""
         return {k: params[k] for k in self.start}
+
+    def hollow(self, *, keep: bool) -> "Part":
+        """Return this part without the numbers of its module, and unless ``keep`` without those of its start."""
+        start = self.start if keep else {k: v.to("meta") for k, v in self.start.items()}
+        return replace(self, skeleton=self.skeleton.hollow(), start=start)
 
     def again(self) -> nn.Module:
         """Return a module of the same architecture, freshly drawn."""
@@ -159,6 +168,11 @@ class Task:
                 f"they give {tuple(z.shape)} and {tuple(out.shape)}"
             )
         return Task(body, head, classes, z.shape[1], seed, device=where, precision=precision)
+
+    def hollow(self) -> "Task":
+        """Return this task without the network's start, for serving; what methods insert keeps its own."""
+        body, head = (part.hollow(keep=False) for part in (self.body, self.head))
+        return replace(self, body=body, head=head, parts={name: part.hollow(keep=True) for name, part in self.parts.items()})
 
     def params(self) -> Params:
         """Return a fresh copy of the common start: parameters and running state."""

@@ -21,8 +21,8 @@ from .errors import InputError
 from .federation import Federation
 from .local import Budget
 from .method import Method
-from .record import load_state, save_state
 from .rounds import Protocol, Round, rounds
+from .runs.states import read_state, write_state
 from .sampling import Sampling
 from .task import Task
 from .transport import Pooled, Private, Serial, Site, Stacked, Store, Transport, why_not
@@ -313,9 +313,9 @@ def check_resumes(method: AnyMethod, norm: bool = False) -> None:
     site, server, first = Site.of(method, task(norm), data)
     store = Store(first, len(data))
     with tempfile.TemporaryDirectory() as folder:
-        save_state(Path(folder), 2, half.server, half.store)
-        number, server = load_state(Path(folder), server, store, Private(first.mine, dict(site.withheld.start)))
-    rest = rounds(method, server, Serial(site, store), Sampling(), Protocol(), seed=0, clients=len(data), count=4, first=number)
+        write_state(Path(folder) / "state", half.server, half.store)
+        server = read_state(Path(folder) / "state", server, store, Private(first.mine, dict(site.withheld.start)))
+    rest = rounds(method, server, Serial(site, store), Sampling(), Protocol(), seed=0, clients=len(data), count=4, first=2)
     ended = Played(site, store, list(rest))
     assert trees.equal(straight.states(), ended.states()), "a resumed run differs from the straight one"
 

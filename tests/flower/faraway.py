@@ -8,12 +8,13 @@ from typing import Any
 
 import yaml
 
-from perfed import experiment
-from perfed import settings as setting
-from perfed.deploy.work import Config, Silo
-from perfed.record import get_json
-from perfed.transport.flower.exchange import Reply
-from perfed.transport.flower.messages import Answer, Ask, pack, unpack
+from perfed.disk import get_json
+from perfed.runs import parse as setting
+from perfed.runs import run as experiment
+from perfed.silos.config import SiloConfig
+from perfed.silos.exchange import Reply
+from perfed.silos.messages import Ask, SiloAnswer, pack, unpack
+from perfed.silos.silo import Silo
 
 EXPERIMENT: dict[str, Any] = {
     "method": "fedavg",
@@ -70,7 +71,7 @@ def lines(seed: Path) -> list[dict[str, Any]]:
 
 
 def silo(place: Path, client: int) -> Silo:
-    return Silo(Config.load(place / f"silo-{client}" / "silo.yaml"))
+    return Silo(SiloConfig.load(place / f"silo-{client}" / "silo.yaml"))
 
 
 class Here:
@@ -80,12 +81,12 @@ class Here:
         self,
         place: Path,
         silos: int = 3,
-        tamper: Callable[[Ask, Answer], list[Answer | str]] | None = None,
+        tamper: Callable[[Ask, SiloAnswer], list[SiloAnswer | str]] | None = None,
         away: Callable[[int], bool] = lambda client: False,
     ) -> None:
         self.place, self.silos, self.tamper, self.away = place, silos, tamper, away
         self.asked: list[Ask] = []
-        self.waiting: dict[str, list[Answer | str]] = {}
+        self.waiting: dict[str, list[SiloAnswer | str]] = {}
         self.silo_of = cache(lambda client: silo(place, client))
 
     def nodes(self) -> dict[int, int]:
@@ -97,7 +98,7 @@ class Here:
             ask = unpack(Ask, *pack(ask))
             self.asked.append(ask)
             answer = self.silo_of(node - 100).answer(ask)
-            answer = unpack(Answer, *pack(answer))
+            answer = unpack(SiloAnswer, *pack(answer))
             name = f"message {len(self.asked)}"
             self.waiting[name] = self.tamper(ask, answer) if self.tamper else [answer]
             sent.append(name)

@@ -13,12 +13,13 @@ from typing import Any
 
 import yaml
 
-from perfed.deploy import layout, operate
-from perfed.deploy.processes import Child, end_all, marked
-from perfed.deploy.resident import answer
-from perfed.deploy.work import Config, Silo
-from perfed.transport.flower.messages import Answer, Ask, pack, unpack
-from perfed.transport.flower.policy import passes
+from perfed.silos.config import SiloConfig
+from perfed.silos.flower import layout, operate
+from perfed.silos.flower.processes import Child, end_all, marked
+from perfed.silos.flower.resident import answer
+from perfed.silos.messages import Ask, SiloAnswer, pack, unpack
+from perfed.silos.policy import passes
+from perfed.silos.silo import Silo
 
 HOOK = """
 import os, sys
@@ -150,12 +151,12 @@ class Loopback:
 
 
 @contextmanager
-def lying(place: Loopback, client: int, change: Callable[[Ask, Answer], Answer]) -> Iterator[None]:
+def lying(place: Loopback, client: int, change: Callable[[Ask, SiloAnswer], SiloAnswer]) -> Iterator[None]:
     """Put a worker that changes its answers in the place of a silo's own; the rest of the way is Flower's."""
     own = place.child(f"silo-{client} worker")
     own.end()
     config, socket = place.folder / f"silo-{client}" / "silo.yaml", place.folder / f"silo-{client}" / "flower" / "worker"
-    silo, over = Silo(Config.load(config)), threading.Event()
+    silo, over = Silo(SiloConfig.load(config)), threading.Event()
     socket.unlink(missing_ok=True)
     listener = Listener(str(socket), family="AF_UNIX")
 
@@ -166,7 +167,7 @@ def lying(place: Loopback, client: int, change: Callable[[Ask, Answer], Answer])
                 if over.is_set():
                     return
                 answered = answer(config, head, body, silo)
-                told = pack(change(unpack(Ask, head, body), unpack(Answer, *answered)))
+                told = pack(change(unpack(Ask, head, body), unpack(SiloAnswer, *answered)))
                 line.send_bytes(told[0].encode())
                 line.send_bytes(told[1])
 

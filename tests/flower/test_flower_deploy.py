@@ -8,9 +8,9 @@ import yaml
 
 pytest.importorskip("cryptography")
 
-from perfed.deploy import certificates, layout
-from perfed.deploy.inspect import check
 from perfed.errors import InputError, RunError
+from perfed.silos.flower import certificates, layout
+from perfed.silos.flower.inspect import check
 
 
 @pytest.fixture(scope="module")

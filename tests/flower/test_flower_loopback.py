@@ -14,16 +14,16 @@ from faraway import final, lines, serial
 from lies import CHANGES
 from loopback import Loopback, lying, strangers
 
-from perfed import settings as setting
-from perfed.build import samples_of, split_of
-from perfed.deploy import certificates, operate
-from perfed.deploy.processes import Child, marked
-from perfed.job import Job
-from perfed.record import fingerprint
 from perfed.rounds import Protocol, rounds
+from perfed.runs import parse as setting
+from perfed.runs.assemble import assemble
+from perfed.runs.seed import Seed
+from perfed.runs.states import fingerprint
 from perfed.sampling import Sampling
+from perfed.silos.flower import certificates, operate
+from perfed.silos.flower.processes import Child, marked
+from perfed.silos.messages import Ask, SiloAnswer
 from perfed.transport import Serial
-from perfed.transport.flower import Answer, Ask
 
 pytest.importorskip("flwr")
 pytestmark = pytest.mark.flower
@@ -121,7 +121,7 @@ def test_a_round_closes_at_its_deadline_without_an_absent_silo(place: Loopback, 
     assert final(seed)["server"] == honest(place, tmp_path, lambda n: {0, 1, 2} - set(absent[n] or ()))[1]
 
 
-def honest(place: Loopback, out: Path, present: Callable[[int], set[int]]) -> tuple[Job, str]:
+def honest(place: Loopback, out: Path, present: Callable[[int], set[int]]) -> tuple[Seed, str]:
     """Run the experiment here with those who are present in each round; return it and the digest of the server."""
 
     class Those(Sampling):
@@ -129,10 +129,10 @@ def honest(place: Loopback, out: Path, present: Callable[[int], set[int]]) -> tu
             return sorted(present(number))
 
     settings = setting.load(place.server / "experiment.yaml", [f"out={out}"])
-    seed, samples = settings.seeds[0], samples_of(settings)
-    job = Job(settings, seed, out, samples, split_of(settings, samples, seed))
-    transport, protocol = Serial(job.site, job.store), Protocol(every=settings.rounds)
-    loop = rounds(job.method, job.server, transport, Those(), protocol, seed=seed, clients=3, count=settings.rounds)
+    seed = settings.seeds[0]
+    job = Seed(assemble(settings, seed))
+    transport, protocol = Serial(job.made.site, job.store), Protocol(every=settings.rounds)
+    loop = rounds(job.made.method, job.server, transport, Those(), protocol, seed=seed, clients=3, count=settings.rounds)
     return job, fingerprint([done.server for done in loop][-1]).hex()
 
 
@@ -141,7 +141,7 @@ def test_answers_that_cannot_be_right_are_refused_and_the_honest_run_is_unchange
     job, digest = honest(place, tmp_path, lambda number: {0, 1})
     model = job.site.task.params()
 
-    def change(ask: Ask, answer: Answer) -> Answer:
+    def change(ask: Ask, answer: SiloAnswer) -> SiloAnswer:
         return answer if ask.train is None else CHANGES[ask.train - 1][1](answer, model)
 
     with lying(place, 2, change):

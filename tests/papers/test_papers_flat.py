@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from perfed import experiment, papers
+from perfed import papers
 from perfed.cli.commands import app
 from perfed.errors import InputError
 from perfed.papers import show
 from perfed.papers.flat import Flat
 from perfed.papers.plan import Asked, plans
 from perfed.papers.run import Work, run
+from perfed.runs import run as experiment
 
 TINY = ("clients=3", "partition.alpha=5.0", "model=mlp", "data.fraction=0.2", "transport=serial", "budget.lr=0.000001")
 
@@ -144,7 +145,7 @@ def test_a_seed_under_way_does_not_count_beside_a_finished_one(tmp_path: Path) -
     (answer,) = show.answers(task.recipe, task.folder)
     assert answer.ours.mean == alone.ours.mean
     assert "seed 1 under way, not counted yet" in answer.reduced
-    assert experiment.opened(task.path(task.plans[0])).settings.seeds == (0, 1)
+    assert experiment.opened(task.path(task.plans[0])).experiment.seeds == (0, 1)
 
 
 @pytest.mark.parametrize("option", ["--patience", "--at-most"])

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from perfed.errors import InputError
+from perfed.methods import CATALOGUE
 from perfed.report import figures, pictures
 from perfed.report.canvas import png, save, svg
 from perfed.report.gains import compared
-from perfed.report.names import NAMES, shorten
+from perfed.report.names import shorten, title
 from perfed.report.read import gather
 from perfed.report.style import LOOKS
 
@@ -68,11 +69,11 @@ def test_curves_show_means_bands_and_the_majority_class(make_run):
 
 
 def test_many_methods_get_a_panel_each(make_run, tmp_path):
-    methods = [name for name in NAMES if name != "majority"][: figures.CROWD + 1]
+    methods = list(CATALOGUE)[: figures.CROWD + 1]
     for method in methods:
         make_run(f"many/{method}", method, clients=2, rounds=3)
     page = figures.curves(gather([tmp_path / "many"]))
-    assert [axis.get_title(loc="left") for axis in page.axes if axis.get_visible()] == [NAMES[name] for name in methods]
+    assert [axis.get_title(loc="left") for axis in page.axes if axis.get_visible()] == [title(name) for name in methods]
 
 
 def test_long_runs_are_thinned_and_keep_their_ends(make_run):

@@ -30,7 +30,7 @@ def init(
     json: Json = False,
 ) -> None:
     """Write certificates, keys, the experiment, each silo's configuration and policy, and start scripts."""
-    from ..deploy.layout import Address, init
+    from ..silos.flower.layout import Address, init
 
     file, overrides = words(settings)
     terms: dict[str, Any] = {"seeded_private": True} if seeded else {}
@@ -45,7 +45,7 @@ def init(
 @app.command()
 def check(folder: Annotated[Path, typer.Argument(help="A deployment, or one part of it.")], json: Json = False) -> None:
     """Verify certificates, keys, configurations and policies; warn 30 days before a certificate ends."""
-    from ..deploy.inspect import check
+    from ..silos.flower.inspect import check
 
     found = check(folder)
     emit(found, json, lambda: table(["what", "state", "note"], [[f["what"], f["state"], f["note"]] for f in found]))
@@ -56,7 +56,7 @@ def check(folder: Annotated[Path, typer.Argument(help="A deployment, or one part
 @app.command()
 def local(folder: Annotated[Path, typer.Argument(help="A deployment.")], json: Json = False) -> None:
     """Run a whole deployment on this machine, on loopback, and end everything that was started."""
-    from ..deploy import operate
+    from ..silos.flower import operate
 
     with progress(None, "deploy") as on_round:
         run = operate.local(folder, note, _told(on_round))
@@ -66,7 +66,7 @@ def local(folder: Annotated[Path, typer.Argument(help="A deployment.")], json: J
 @app.command()
 def link(server: Part) -> None:
     """Keep the link and its executor running at the server, until Ctrl-C."""
-    from ..deploy import operate
+    from ..silos.flower import operate
 
     mark = operate.fresh_mark()
     operate.stay(operate.link(server, mark), mark)
@@ -75,7 +75,7 @@ def link(server: Part) -> None:
 @app.command()
 def silo(folder: Part) -> None:
     """Keep a silo's node running, until Ctrl-C; it comes back when the link was away."""
-    from ..deploy import operate
+    from ..silos.flower import operate
 
     mark = operate.fresh_mark()
     operate.stay(operate.silo(folder, mark), mark)
@@ -84,7 +84,7 @@ def silo(folder: Part) -> None:
 @app.command()
 def run(server: Part, json: Json = False) -> None:
     """At the server: register the silos' keys, run the experiment to its end; after a stop, go on."""
-    from ..deploy import operate
+    from ..silos.flower import operate
 
     mark = operate.fresh_mark()
     with progress(None, "deploy") as on_round, operate.ended([], mark):
@@ -107,7 +107,7 @@ def _told(on_round: Any) -> Any:
 
 
 def _show(run: Path, json: bool) -> None:
-    from ..record import get_json
+    from ..disk import get_json
 
     path = run / "summary.json"
     found: dict[str, Any] = get_json(path) if path.exists() else {"run": str(run)}

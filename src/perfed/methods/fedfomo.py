@@ -40,6 +40,8 @@ class Up(NamedTuple):
 class FedFomo(Method[Server, Down, Up, Params]):
     """Move towards the models that lower the loss on held-out samples, in proportion to gain per distance."""
 
+    cost = 1.5
+
     models: int = 5  # M, models sent to each client
     held_out: float = 0.2  # share of the training samples that judge models and are never trained on
     explore: float = 0.3  # ε, chance that a client is sent models at random instead of those that helped it most

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from perfed.disk import put, put_json
 from perfed.papers.agree import agreement
 from perfed.papers.beside import beside, compared
 from perfed.papers.plan import Plan
 from perfed.papers.recipe import Entry, Published, Reading, Recipe
 from perfed.papers.run import recalled
 from perfed.papers.values import Value, value
-from perfed.record import put, put_json
 from perfed.report.canvas import save
 from perfed.report.tables import MISSING, Cell, Column, Row, Table, csv, latex, markdown
 

@@ -9,11 +9,12 @@ import numpy as np
 from perfed.analysis.communication import cost_to_target
 from perfed.analysis.recorded import parameters
 from perfed.analysis.subject import Subject
+from perfed.disk import get_json
 from perfed.errors import RunError
 from perfed.evaluate.summary import Line, choose, rates
 from perfed.papers.recipe import Reading
-from perfed.record import get_json
 from perfed.report.read import Run, options, read
+from perfed.runs.folder import RunFolder
 
 SCALE = {"%": 100.0, "1e-2": 100.0}
 
@@ -81,8 +82,8 @@ def _end(run: Run, seed: int, planned: int) -> _End | None:
     last = int(run.rounds[seed][-1]["round"])
     if last >= planned:
         return _End(last, True)
-    note = run.path / f"seed-{seed}" / "final.json"
-    stopped = get_json(note).get("stopped") if note.exists() else None
+    final = RunFolder(run.path).seed(seed).final
+    stopped = final.get("stopped") if final else None
     return _End(last, stopped["flat"]) if stopped is not None and stopped["round"] == last else None
 
 
@@ -152,7 +153,7 @@ def _attacked(run: Run, seed: int, reading: Reading) -> tuple[float | None, str]
 
 def attacked(path: Path, seed: int, reading: Reading) -> Path:
     """Return where the attack on a run's upload is written down."""
-    return path / f"seed-{seed}" / f"attack-{reading.scope}.json"
+    return RunFolder(path).seed(seed).note(f"attack-{reading.scope}")
 
 
 def _verdict(run: Run, reading: Reading) -> str:
