@@ -12,6 +12,7 @@ from perfed import papers
 from perfed.cli.commands import app
 from perfed.errors import InputError
 from perfed.papers import page, show
+from perfed.papers.origin import origin
 from perfed.papers.plan import Asked, plans
 from perfed.papers.recipe import Reading
 from perfed.papers.run import Work, run
@@ -145,6 +146,16 @@ def test_the_command_runs_shows_and_writes(tmp_path: Path) -> None:
     assert printed in page and "98.81" in page and "http" not in page.replace("http://www.w3.org", "")
     shown = CliRunner().invoke(app, ["paper", "fedcp/table2", "--show", "--out", str(tmp_path)], catch_exceptions=False)
     assert printed in shown.stdout
+
+
+def test_every_number_says_where_it_comes_from(tmp_path: Path) -> None:
+    run(work(tmp_path, seeds=(0, 1)))
+    answers = show.answers(papers.load("fedcp/table2"), tmp_path / "fedcp-table2")
+    measured, begun = origin(answers)
+    assert ": seeds 0, 1, " in measured and measured.endswith(" of rounds in 2 runs.")
+    assert begun.startswith("Begun with the code of ") and begun.endswith("(2 runs).")
+    show.write(papers.load("fedcp/table2"), answers, tmp_path / "fedcp-table2")
+    assert measured in (tmp_path / "fedcp-table2" / "table.md").read_text()
 
 
 def test_a_picture_that_cells_share_is_shown_once(tmp_path: Path) -> None:

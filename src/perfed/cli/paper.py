@@ -95,6 +95,7 @@ def _show(work: Any, *, narrowed: bool, json: bool) -> None:
     from ..errors import RunError
     from ..papers import show
     from ..papers.agree import agreement, sentence
+    from ..papers.origin import origin
 
     found = show.answers(work.recipe, work.folder, work.plans if narrowed else None)
     if not found:
@@ -107,6 +108,7 @@ def _show(work: Any, *, narrowed: bool, json: bool) -> None:
         "cells": show.records(work.recipe, found),
         "agreement": agreement(found),
         "reduced": show.reductions(found),
+        "origin": origin(found),
         "files": written,
         "refused": work.refused,
     }
@@ -121,6 +123,7 @@ def _show(work: Any, *, narrowed: bool, json: bool) -> None:
             note("\nwhat differs from the paper's experiment:", out=True)
             for line in said:
                 note(f"  {line}", out=True)
+        note("\n" + "\n".join(result["origin"]), out=True)
         note(f"\n{', '.join(sorted(written))} in {work.folder}", out=True)
 
     emit(result, json, text)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfed.papers.agree import agreement, sentence
 from perfed.papers.beside import beside, compared
+from perfed.papers.origin import origin
 from perfed.papers.recipe import Recipe
 from perfed.report import figures, studies
 from perfed.report import page as pages
@@ -178,4 +179,5 @@ def _repeat(recipe: Recipe, found: Sequence["Answer"], command: str) -> Section:
     known = recalled(runs[0].parent.parent / recipe.name.replace("/", "-") / "cells.json") if runs else {}
     commands = dict.fromkeys([*(entry.get("command", "") for entry in known.values()), command])
     text = "\n".join(line for line in commands if line)
-    return Section("repeat", "How to repeat it", [("code", text)] if text else [])
+    parts: list[tuple[str, Any]] = [("code", text)] if text else []
+    return Section("repeat", "How to repeat it", [*parts, *(("soft", line) for line in origin(found))])

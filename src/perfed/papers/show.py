@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from perfed.disk import put, put_json
-from perfed.papers.agree import agreement
+from perfed.papers.agree import agreement, sentence
 from perfed.papers.beside import beside, compared
+from perfed.papers.origin import origin
 from perfed.papers.plan import Plan
 from perfed.papers.recipe import Entry, Published, Reading, Recipe
 from perfed.papers.run import recalled
@@ -194,12 +195,17 @@ def lines(found: Sequence[Answer]) -> tuple[list[str], list[list[str]]]:
     return ["row", "column", "ours", "paper", "difference", "unit"], rows
 
 
+def _agrees(recipe: Recipe, found: Sequence[Answer]) -> list[str]:
+    names = {column.id: heading(recipe, column) for column in recipe.columns}
+    return [f"{names[entry['column']]}: {sentence(entry)}." for entry in agreement(found)]
+
+
 def write(recipe: Recipe, found: Sequence[Answer], folder: Path, command: str = "") -> dict[str, str]:
     """Write table.md, .csv, .tex and .json, the page, and the figure beside the paper; return where they are."""
     from perfed.papers.page import page
 
     made = table(recipe, found)
-    below = "".join(f"\n- {note}" for note in (*made.notes, *recipe.notes))
+    below = "".join(f"\n- {note}" for note in (*made.notes, *_agrees(recipe, found), *recipe.notes, *origin(found)))
     texts = {
         "table.md": f"# {recipe.name}: {recipe.title}\n\n{recipe.shows}\n\n{markdown(made)}{below}\n",
         "table.csv": csv(made),
@@ -207,7 +213,10 @@ def write(recipe: Recipe, found: Sequence[Answer], folder: Path, command: str = 
     }
     for name, text in texts.items():
         put(folder / name, text.encode())
-    put_json(folder / "table.json", {"recipe": recipe.name, "cells": records(recipe, found), "agreement": agreement(found)})
+    put_json(
+        folder / "table.json",
+        {"recipe": recipe.name, "cells": records(recipe, found), "agreement": agreement(found), "origin": origin(found)},
+    )
     written = {name: str(folder / name) for name in (*texts, "table.json")}
     if any(a.run is not None and a.ours.rounds for a in found):
         written["report.html"] = str(page(recipe, found, made, folder, command))
