@@ -9,8 +9,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from perfed import experiment
-from perfed import settings as setting
 from perfed.errors import InputError
 from perfed.evaluate import metrics
 from perfed.evaluate.metrics import Metric, find, measure, measure_each, select
@@ -19,6 +17,8 @@ from perfed.evaluate.summary import others
 from perfed.local import Budget
 from perfed.methods import find as find_method
 from perfed.rounds import line_of, round_of
+from perfed.runs import parse as setting
+from perfed.runs import run as experiment
 from perfed.testing import federation, task
 from perfed.transport import Pooled, Serial, Site, Stacked, Store
 
