@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from perfed.catalogue import checkup
+from perfed.machine import checkup
 from torch import Tensor, nn
 from torch.func import vmap
 
