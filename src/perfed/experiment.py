@@ -15,7 +15,9 @@ from . import settings as setting
 from .build import federation_of, method_of, samples_of, split_of, stretched, task_of
 from .data import Samples
 from .errors import RunError
-from .evaluate.summary import majority, others, runaway, summarise
+from .evaluate.metrics import defined
+from .evaluate.others import others
+from .evaluate.summary import majority, runaway, summarise
 from .federation import PARTS, Federation
 from .files import writing
 from .job import Job, OnRound
@@ -43,6 +45,7 @@ def ready(settings: Settings, samples: Samples, split: Split) -> None:
     method, task = method_of(settings), task_of(settings, federation, seed, vocabulary)
     method.check(task, federation.sizes, settings.sampling.fewest(len(federation)))
     Site.of(method, task, federation)
+    defined(settings.choose, (federation.y[rows] for rows in federation.test), federation.classes)
 
 
 def run(settings: Settings, on_round: OnRound | None = None, command: str = "") -> Run:
@@ -265,7 +268,7 @@ def finish(found: Run) -> Run:
     put_json(found.path / "manifest.json", manifest | {"transport": transports})
     digests = [finals[seed]["digest"] for seed in seeds]
     total = {way: sum(line[f"bytes_{way}"] for own in lines.values() for line in own) for way in ("up", "down")}
-    options = {"report": settings.report, "best": settings.best, "series": settings.series}
+    options = {"report": settings.report, "best": settings.best, "series": settings.series, "choose": settings.choose}
     put_json(
         found.path / "summary.json",
         {
@@ -274,6 +277,7 @@ def finish(found: Run) -> Run:
             "seeds": list(seeds),
             "seconds": round(sum(line["seconds"] for own in lines.values() for line in own), 3),
             "transport": transports[str(seeds[0])]["name"],
+            "choose": settings.choose,
             "accuracy": summarise(lines, **options),
             "metrics": others(lines, **options),
             "majority": majority(who),

@@ -28,7 +28,7 @@ class Job:
         task = task_of(settings, self.federation, seed, vocabulary)
         self.method = method_of(settings)
         self.method.check(task, self.federation.sizes, settings.sampling.fewest(len(self.federation)))
-        self.site, self.server, first = Site.of(self.method, task, self.federation)
+        self.site, self.server, first = Site.of(self.method, task, self.federation, (*settings.metrics, settings.choose))
         self.store = Store(first, len(self.federation), int(settings.memory * 2**30))
         self.template = Private(first.mine, dict(self.site.withheld.start))
         self.lines = Lines(folder / "rounds.jsonl")

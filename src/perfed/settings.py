@@ -11,10 +11,12 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
 from .errors import InputError, suggest
+from .evaluate.metrics import refuse, select
 from .local.budget import Budget
 from .sampling import Sampling
 
 TRANSPORTS = ("auto", "serial", "pooled", "stacked")
+_SINCE = ("metrics", "choose")  # settings younger than version 0.1.0: as long as they are not set, digests are the old ones
 _ELSEWHERE = ("transport", "workers", "device", "out", "name", "checkpoint", "snapshots", "memory")  # change how, not what
 
 
@@ -62,6 +64,8 @@ class Settings(BaseModel):
     text: dict[str, Any] = Field(default_factory=dict)  # length, least, size of the vocabulary
     every: int = 1  # rounds between tests
     after: bool = False  # also test right after local training
+    metrics: tuple[str, ...] = ("accuracy", "loss")  # what clients are scored by; these two always are
+    choose: str = "accuracy"  # the metric by which rounds are chosen
     report: Literal["weighted", "mean"] = "weighted"
     best: Literal["round", "per_client"] = "round"
     series: Literal["test", "after"] = "test"
@@ -75,11 +79,11 @@ class Settings(BaseModel):
     snapshots: int = 0  # rounds between states kept for analyses; 0 keeps only the last
     memory: float = 4.0  # GiB of private states held in memory before they go to files
 
-    @field_validator("seeds", mode="before")
+    @field_validator("seeds", "metrics", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
         if isinstance(value, str):
-            return [part for part in value.split(",") if part.strip()]
+            return [part.strip() for part in value.split(",") if part.strip()]
         return [value] if isinstance(value, int) else value
 
     @model_validator(mode="after")
@@ -94,6 +98,8 @@ class Settings(BaseModel):
             raise InputError(f"seeds must be different whole numbers from 0, got {','.join(map(str, self.seeds))}")
         if self.series == "after" and not self.after:
             raise InputError("series=after reports tests right after local training; it needs after=true")
+        select(self.metrics)
+        refuse(self.choose)
         if self.checkpoint < 0 or self.memory <= 0:
             raise InputError("checkpoint (seconds) must not be negative and memory (GiB) must be positive")
         return self
@@ -116,7 +122,8 @@ class Settings(BaseModel):
 
     def digest(self) -> str:
         """Return a SHA-256 over what decides the results; where and how it runs does not count."""
-        decisive = {k: v for k, v in self.plain().items() if k not in _ELSEWHERE and k != "seeds"}
+        usual = {name for name in _SINCE if getattr(self, name) == type(self).model_fields[name].default}
+        decisive = {k: v for k, v in self.plain().items() if k not in (*_ELSEWHERE, *usual, "seeds")}
         return hashlib.sha256(json.dumps(decisive, sort_keys=True, default=str).encode()).hexdigest()
 
 

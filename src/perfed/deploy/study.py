@@ -206,7 +206,7 @@ class Seed:
         self.method = method_of(settings)
         task = task_of(settings, self.federation, seed, facts["words"])
         self.method.check(task, self.federation.sizes, settings.sampling.fewest(len(self.federation)))
-        self.site, self.server, self.first = Site.of(self.method, task, self.federation)
+        self.site, self.server, self.first = Site.of(self.method, task, self.federation, (*settings.metrics, settings.choose))
         agreed = {k: facts[k] for k in AGREED}
         self.known = Known([0] * terms.silos, [""] * terms.silos, sizes, agreed)
         self.lines, self.start = Lines(folder / "rounds.jsonl"), 0

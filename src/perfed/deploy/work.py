@@ -204,7 +204,7 @@ class Silo:
             secret = states.secret()
             own = replace(own, seed=secret)
             _, mine = method.init(task_of(settings, own, secret, vocabulary), ask.clients)
-        site, _, _ = Site.of(method, task, own)
+        site, _, _ = Site.of(method, task, own, (*settings.metrics, settings.choose))
         words = () if vocabulary is None else vocabulary.words
         job = Job(site, server, Private(mine, {}), _facts(own, samples, policy, vocabulary), words)
         self._last = (same, job)
