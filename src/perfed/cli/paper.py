@@ -49,8 +49,8 @@ def paper(
     from ..errors import InputError
     from ..papers import load
     from ..papers.flat import PATIENCE
-    from ..papers.plan import Asked, plans, runnable
-    from ..papers.run import Work, run
+    from ..papers.plan import Asked, plans
+    from ..papers.run import Work
 
     for option, given in (("--patience", patience), ("--at-most", at_most)):
         if given is not None and not until_flat:
@@ -64,18 +64,27 @@ def paper(
         _plan(work, json)
         return
     if not show:
-        runnable(cells)
-        for reason in dict.fromkeys(cell.missing for cell in cells if cell.missing):
-            note(f"left out: {reason}")
-        for said in work.stops():
-            note(said)
-        note(f"folder: {work.folder}")
-        with attended(work.rounds, name, "the same command goes on") as job:
-            run(work, job.on_round, None if sys.stderr.isatty() else note)
-        _analyse(work)
+        _run(work)
     _show(work, narrowed=bool(words) or not show, json=json)
     if keep is not None:
         _keep(work, keep)
+
+
+def _run(work: Any) -> None:
+    from ..papers.analyse import analyse
+    from ..papers.plan import runnable
+    from ..papers.run import run
+
+    runnable(work.plans)
+    for reason in dict.fromkeys(cell.missing for cell in work.plans if cell.missing):
+        note(f"left out: {reason}")
+    for said in work.stops():
+        note(said)
+    note(f"folder: {work.folder}")
+    with attended(work.rounds, work.recipe.name, "the same command goes on") as job:
+        run(work, job.on_round, None if sys.stderr.isatty() else note)
+    for said in analyse(work):
+        note(said)
 
 
 def _keep(work: Any, folder: Path) -> None:
@@ -85,13 +94,6 @@ def _keep(work: Any, folder: Path) -> None:
     kept = keep(work, folder)
     size = sum(file.stat().st_size for run in kept for file in run.rglob("*") if file.is_file())
     note(f"{len(kept)} runs kept in {folder}, {weighed(size)}; perfed paper {work.recipe.name} --show --out {folder} shows them")
-
-
-def _analyse(work: Any) -> None:
-    from ..papers.analyse import analyse
-
-    for said in analyse(work):
-        note(said)
 
 
 def _show(work: Any, *, narrowed: bool, json: bool) -> None:
