@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..disk import get_object, put_json, put_yaml, writing
+from ..disk import get_object, put, put_json, put_yaml, writing
 from ..errors import RunError
 from . import parse
 from .experiment import Experiment

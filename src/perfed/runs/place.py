@@ -1,5 +1,6 @@
 """One seed of a run on disk: its files' names, and how each is written, read and locked."""
 
+import gzip
 import json
 import os
 from collections.abc import Iterator, Mapping
