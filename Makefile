@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup run test test-flower lint bench clean
+.PHONY: setup run test test-random test-order test-flower lint hooks bench clean
 
 setup: .venv/ready
 
@@ -19,6 +19,16 @@ run: setup
 test: setup lint
 	$(BIN)/python -m pytest -n 2 -m "not slow and not flower"
 
+# property tests with other examples every time, and many of them
+test-random: setup
+	$(BIN)/python -m pytest -n 2 -m "hypothesis and not slow and not flower" --hypothesis-profile=random
+
+# the tests of make test in an order that is new every time; SEED=… repeats one
+test-order: SEED ?= $(shell date +%s)
+test-order: setup
+	@echo "order $(SEED)"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not flower" --random-order --random-order-bucket=global --random-order-seed=$(SEED)
+
 test-flower: setup
 	$(BIN)/python -m pytest -m flower
 
@@ -26,6 +36,10 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check -q .
 	$(BIN)/mypy
+
+hooks: setup
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[hooks]"
+	$(BIN)/pre-commit install --hook-type pre-commit --hook-type pre-push
 
 bench: setup
 	$(BIN)/python -m benchmarks

@@ -7,8 +7,8 @@ import json
 import tempfile
 from pathlib import Path
 
-from perfed import experiment, settings
-from perfed.deploy import layout, operate
+import perfed
+from perfed.silos.flower import layout, operate
 
 OVERRIDES = ["method=fedrep", "data=digits", "model=mlp", "rounds=2", "budget.batch_size=32"]
 
@@ -20,10 +20,9 @@ def main() -> None:
         run = operate.local(folder, print, lambda seed, line: print(f"round {line['round']}: {line['seconds']:.1f} s"))
         away = json.loads((run / "summary.json").read_text())
 
-        here = settings.load(None, [*OVERRIDES, "clients=3", "transport=serial", f"out={place}/runs"])
-        home = experiment.run(here).summary()
-    verdict = "equal" if away["digest"] == home["digest"] else "different"
-    print(f"Flower {away['digest'][:16]}, serial {home['digest'][:16]}: {verdict}")
+        home = perfed.run(method="fedrep", rounds=2, budget={"batch_size": 32}, clients=3, transport="serial").digest
+    verdict = "equal" if away["digest"] == home else "different"
+    print(f"Flower {away['digest'][:16]}, serial {home[:16]}: {verdict}")
 
 
 if __name__ == "__main__":

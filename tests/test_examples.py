@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from perfed import comparison
-from perfed.build import method_of
+from perfed.runs import compare as comparison
+from perfed.runs.assemble import method_of
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PATHS = sorted(EXAMPLES.glob("*.py"))
@@ -24,7 +24,7 @@ def test_the_example_runs(path: Path, tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         check=False,
     )
@@ -35,6 +35,6 @@ def test_the_example_runs(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda p: p.stem)
 def test_a_study_names_methods_with_valid_fields_and_three_seeds(path: Path, tmp_path: Path) -> None:
     asked = comparison.load(path)
-    made = [method_of(settings) for settings in asked.settings(tmp_path)]
-    assert len({type(method) for method in made}) == len(asked.methods) >= 7
-    assert list(asked.base.seeds) == [0, 1, 2]
+    made = [method_of(one) for one in asked.named(tmp_path)]
+    assert len({type(method) for method in made}) == len(asked.experiments) >= 7
+    assert list(asked.first.seeds) == [0, 1, 2]

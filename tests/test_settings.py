@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from perfed import settings as setting
-from perfed.build import method_of
 from perfed.errors import InputError
+from perfed.runs import parse as setting
+from perfed.runs.assemble import method_of
 
 
 def test_overrides_are_laid_over_a_file(tmp_path: Path) -> None:

@@ -7,26 +7,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .api import compare as compare
+    from .api import federate as federate
+    from .api import open as open
+    from .api import resume as resume
+    from .api import run as run
+    from .api import train as train
     from .data import Samples as Samples
-    from .exported import export as export
-    from .face import Trained as Trained
-    from .face import compare as compare
-    from .face import federate as federate
-    from .face import open as open
-    from .face import train as train
+    from .federation import Federation as Federation
     from .local import Batch as Batch
     from .local import Budget as Budget
     from .local import Shard as Shard
     from .local.descend import descend as descend
     from .method import Method as Method
     from .partition import Split as Split
+    from .results import Comparison as Comparison
+    from .results import Run as Run
+    from .runs.experiment import Experiment as Experiment
     from .sampling import Sampling as Sampling
     from .server import Uploads as Uploads
     from .server import average as average
     from .server import broadcast as broadcast
     from .server import mean as mean
     from .server import mix as mix
-    from .settings import Settings as Settings
+    from .serving.export import export as export
     from .task import Task as Task
     from .task import cross_entropy as cross_entropy
 
@@ -35,26 +39,30 @@ __version__ = "0.1.0"
 _HOMES = {  # public name → module
     "Batch": "local",
     "Budget": "local",
+    "Comparison": "results",
+    "Experiment": "runs.experiment",
+    "Federation": "federation",
     "Method": "method",
+    "Run": "results",
     "Samples": "data",
     "Sampling": "sampling",
-    "Settings": "settings",
     "Shard": "local",
     "Split": "partition",
     "Task": "task",
-    "Trained": "face",
     "Uploads": "server",
     "average": "server",
     "broadcast": "server",
-    "compare": "face",
+    "compare": "api",
     "cross_entropy": "task",
     "descend": "local",
-    "export": "exported",
-    "federate": "face",
+    "export": "serving.export",
+    "federate": "api",
     "mean": "server",
     "mix": "server",
-    "open": "face",
-    "train": "face",
+    "open": "api",
+    "resume": "api",
+    "run": "api",
+    "train": "api",
 }
 
 __all__ = sorted(_HOMES)

@@ -1,24 +1,28 @@
 """Who has what: the samples, once in memory, and the rows of every client."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from . import keys
+from .errors import DataError
 from .local import Batch, Inputs, Shard
 
 if TYPE_CHECKING:
     from .data import Samples
+    from .data.text import Vocabulary
     from .partition import Split
 
 PARTS = ("train", "validation", "test")
+SHOWN = 30  # clients in a notebook's table
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Federation:
     """All clients' data as row numbers into one store of samples."""
 
@@ -33,10 +37,20 @@ class Federation:
     seed: int = 0
     augment: bool = False
     numbers: tuple[int, ...] | None = None  # what a client's randomness is drawn by, if not its place
+    source: "tuple[Samples, Split] | None" = field(default=None, repr=False)  # what it was made of, where it was made of files
+    vocabulary: "Vocabulary | None" = field(default=None, repr=False)  # of the training texts, where the data are texts
 
     @staticmethod
     def of(samples: "Samples", split: "Split", inputs: Inputs, *, seed: int = 0, augment: bool = False) -> "Federation":
-        """Return the samples as a split shares them out."""
+        """Return the samples as a split shares them out.
+
+        Args:
+            samples: the data set.
+            split: who owns which sample.
+            inputs: what makes network inputs of stored samples.
+            seed: what the order of visits is drawn from.
+            augment: whether training samples are augmented.
+        """
         train, validation, test = (
             tuple(torch.tensor(rows) for rows in own) for own in (split.train, split.validation, split.test)
         )
@@ -51,7 +65,22 @@ class Federation:
             tuple(split.names),
             seed,
             augment,
+            source=(samples, split),
         )
+
+    def __repr__(self) -> str:
+        sizes = [sum(len(getattr(self, part)[i]) for part in PARTS) for i in range(len(self))]
+        shape = "×".join(map(str, self.x.shape[1:]))
+        return f"Federation of {len(self)} clients with {min(sizes)} to {max(sizes)} samples ({shape}, {self.classes} classes)"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(name)}</td>{''.join(f'<td>{len(getattr(self, part)[i])}</td>' for part in PARTS)}</tr>"
+            for i, name in enumerate(self.names[:SHOWN])
+        )
+        more = f"<p>and {len(self) - SHOWN} more</p>" if len(self) > SHOWN else ""
+        head = "".join(f"<th>{part}</th>" for part in PARTS)
+        return f"<p>{escape(repr(self))}</p><table><tr><th>client</th>{head}</tr>{rows}</table>{more}"
 
     def __len__(self) -> int:
         return len(self.train)
@@ -80,6 +109,13 @@ class Federation:
         """Yield a client's samples of ``part`` as they are tested."""
         for rows in getattr(self, part)[client].split(size):
             yield Batch(self.inputs(self.x[rows], None), self.y[rows], None, torch.zeros((), dtype=torch.int64))
+
+    def some(self, client: int) -> tuple[Tensor, Tensor]:
+        """Return a client's test samples as they are stored, or others of its own where it has none, and their labels."""
+        rows = next((own for part in (self.test, self.validation, self.train) if len(own := part[client])), None)
+        if rows is None:
+            raise DataError(f"{self.names[client]} has no sample")
+        return self.x[rows], self.y[rows]
 
     def counts(self) -> Tensor:
         """Return samples per client and class over all three parts."""

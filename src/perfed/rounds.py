@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import Any
 
 from .evaluate.metrics import DECIMALS
-from .evaluate.scores import UNSEEN, Score, columns, current, rows
+from .evaluate.scores import Score, columns
 from .method import Method
 from .sampling import Sampling
 from .transport import Transport, one_thread
@@ -102,21 +102,3 @@ def line_of(done: Round, seconds: float, clients: int) -> dict[str, Any]:
     if done.after:
         line["after"] = columns([done.after.get(i) for i in range(clients)], DECIMALS)
     return line
-
-
-def round_of(line: dict[str, Any], server: Tree) -> Round:
-    """Return a line of the record as the round it was."""
-    line = current(line)
-    scores = {part: [score or UNSEEN for score in rows(own)] for part in ("test", "validation") if (own := line.get(part))}
-    after = {i: score for i, score in enumerate(rows(line.get("after") or {"count": ()})) if score is not None}
-    return Round(
-        line["round"],
-        server,
-        line["participants"],
-        line["up"],
-        line["down"],
-        scores,
-        after,
-        seconds_train=line["seconds_train"],
-        seconds_test=line["seconds_test"],
-    )

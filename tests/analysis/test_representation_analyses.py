@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from perfed.analysis.representations import cka, client_cka, embed, separation
+from perfed.analysis.geometry import cka, client_cka, embed, separation
 from perfed.errors import InputError
 
 

@@ -14,12 +14,13 @@ from test_runs import perfed as call
 from test_runs import result
 
 import perfed
-from perfed import experiment, exported, methods
-from perfed import settings as setting
+from perfed import methods
 from perfed.data import load
 from perfed.errors import InputError, RunError
-from perfed.exported import CARD
-from perfed.face import Trained
+from perfed.runs import parse as setting
+from perfed.runs import run as experiment
+from perfed.serving import export as exported
+from perfed.serving.export import CARD
 
 ALONE = """
 import json, sys
@@ -31,7 +32,7 @@ print(json.dumps({"scores": net(torch.from_numpy(np.load(sys.argv[2]))).tolist()
 """
 
 
-def trained(method: str, model: str = "mlp", **more: Any) -> Trained:
+def trained(method: str, model: str = "mlp", **more: Any) -> perfed.Run:
     clients = perfed.federate(load("digits", fraction=0.2), clients=4, partition="iid")
     options = {"warmup": 0} if method == "lgfedavg" else {}
     return perfed.train(clients, method, model=model, rounds=1, transport="serial", **options, **more)
@@ -44,12 +45,11 @@ def scores(path: Path, x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("method", methods.CATALOGUE)
 def test_a_file_scores_as_the_model_of_every_method_does(method: str, tmp_path: Path) -> None:
     done = trained(method, "cnn_bn" if method == "fedbn" else "mlp")
-    fed, model = done.site.federation, done.model(1)
-    said = perfed.export(model, tmp_path / "own.pt2")
+    fed, model = done.trained().site.federation, done.model(1)
+    said = perfed.export(model, tmp_path / "own.pt2", samples=fed.some(1))
     for rows in (fed.test[1], fed.test[1][:1]):  # any number of samples at once
         assert torch.equal(scores(tmp_path / "own.pt2", fed.x[rows]), model.raw(fed.x[rows]))
-    score = done.history[-1].scores["test"][1]
-    assert said["right"] == round(score["accuracy"] * score.count)
+    assert said["right"] == round(done.accuracies()["client 1"] * len(fed.test[1]))
     assert [path.name for path in tmp_path.iterdir()] == ["own.pt2"]
 
 
@@ -62,9 +62,9 @@ def test_onnx_scores_as_the_model_does(method: str, model: str, tmp_path: Path) 
     session = runtime.InferenceSession(tmp_path / "own.onnx")
     card = json.loads(session.get_modelmeta().custom_metadata_map["perfed"])
     assert card["classes"] == [str(i) for i in range(10)] and said["apart"] < 1e-5
-    x = done.site.federation.x[done.site.federation.test[2]]
+    x, _ = done.trained().site.federation.some(2)
     found = session.run(None, {"samples": x.numpy()})[0]
-    assert np.allclose(found, done.model(2).raw(x).numpy(), atol=1e-4)
+    assert np.allclose(found, done.model(2).raw(x).detach().numpy(), atol=1e-4)
 
 
 def test_a_file_holds_no_sample_and_nobody_elses_model(tmp_path: Path) -> None:
@@ -75,12 +75,13 @@ def test_a_file_holds_no_sample_and_nobody_elses_model(tmp_path: Path) -> None:
     clients = perfed.federate(samples, clients=8, partition="iid")
     done = perfed.train(clients, "fedfomo", rounds=2, transport="serial")
     model = done.model(0)
-    assert len(model.state_dict()) > 4 * len(model.site.task.params())
+    task = done.trained().site.task
+    assert len(model.state_dict()) > 4 * len(task.params())
     said = perfed.export(model, tmp_path / "own.pt2")
     with zipfile.ZipFile(tmp_path / "own.pt2") as packed:
         content = [packed.read(name) for name in packed.namelist()]
     assert not any(row.tobytes() in part for row in x for part in content)
-    weights = sum(leaf.numel() * 4 for leaf in model.site.task.params().values())
+    weights = sum(leaf.numel() * 4 for leaf in task.params().values())
     assert sum(len(part) for part in content) < 2 * weights + 60_000  # one model and its graph
     assert said["bytes"] > weights
 
@@ -89,7 +90,7 @@ def test_a_run_is_taken_home_by_command_and_runs_without_perfed(tmp_path: Path) 
     call("run", "method=fedrep", "clients=3", "partition=iid", "rounds=2", "data.fraction=0.2", f"out={tmp_path}", "name=run")
     said = result("export", str(tmp_path / "run"), "--client", "client 2", "--out", str(tmp_path / "two.pt2"))
     opened = perfed.open(tmp_path / "run")
-    fed = opened.site.federation
+    fed = opened.trained().site.federation
     np.save(tmp_path / "x.npy", fed.x[fed.test[2]].numpy())
     done = subprocess.run(
         [sys.executable, "-I", "-c", ALONE, tmp_path / "two.pt2", tmp_path / "x.npy"], capture_output=True, text=True, check=True
@@ -98,8 +99,7 @@ def test_a_run_is_taken_home_by_command_and_runs_without_perfed(tmp_path: Path) 
     assert not found["perfed"] and found["card"]["round"] == 2 and found["card"]["classes"] == [str(i) for i in range(10)]
     assert found["card"]["input"]["shape"] == ["batch", 1, 8, 8] and found["card"]["input"]["type"] == "uint8"
     assert torch.allclose(torch.tensor(found["scores"]), opened.model(2).raw(fed.x[fed.test[2]]))
-    score = opened.history[-1].scores["test"][2]
-    assert said[0]["right"] == round(score["accuracy"] * score.count)
+    assert said[0]["right"] == round(opened.accuracies()["client 2"] * len(fed.test[2]))
     call("export", str(tmp_path / "run"))
     assert sorted(path.name for path in (tmp_path / "run" / "models").iterdir()) == [f"client-{i}.pt2" for i in range(3)]
     assert "one file, but there are 3 clients" in call("export", str(tmp_path / "run"), "--out", "m.pt2", code=2).stderr
@@ -116,8 +116,8 @@ def test_texts_carry_their_vocabulary(tmp_path: Path) -> None:
     from perfed.cli.export import _run
 
     _, made = _run(tmp_path / "run", ["1"], None, None)
-    model, classes, about = made(1)
-    perfed.export(model, tmp_path / "own.pt2", classes, about)
+    model, classes, about, samples = made(1)
+    perfed.export(model, tmp_path / "own.pt2", classes, about, samples)
     card = {CARD: ""}
     torch.export.load(tmp_path / "own.pt2", extra_files=card)
     found = json.loads(card[CARD])
@@ -140,7 +140,7 @@ def test_a_file_that_scores_otherwise_is_not_written(tmp_path: Path, monkeypatch
 
 def test_a_model_that_diverged_is_not_taken_home(tmp_path: Path) -> None:
     broken = trained("fedavg").model(0)
-    for tensor in broken.buffers():
-        tensor.fill_(float("nan"))
+    for _, tensor in broken.tensors():
+        tensor.data.fill_(float("nan"))
     with pytest.raises(RunError, match="client 0's model has diverged"):
         perfed.export(broken, tmp_path / "own.pt2")

@@ -1,7 +1,6 @@
 """The real data sets, where PERFED_DATA has them: counts as published, and the same samples from either format."""
 
 import struct
-import time
 
 import numpy as np
 import pytest
@@ -42,11 +41,8 @@ def test_groups_are_those_published(real):
     assert len(subjects) == 30 and subjects.min() == 284 and subjects.max() == 413
 
 
-def test_fashion_mnist_is_loaded_in_about_a_second(real):
-    start = time.perf_counter()
-    made = load("fashion_mnist")
-    assert time.perf_counter() - start < 5  # 0.6 s when nothing else runs
-    assert made.x.dtype == torch.uint8
+def test_fashion_mnist_is_kept_as_bytes(real):
+    assert load("fashion_mnist").x.dtype == torch.uint8
 
 
 def test_real_pixels_are_the_same_from_idx_files_and_from_the_archive(real, tmp_path):

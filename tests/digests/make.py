@@ -46,7 +46,7 @@ def here() -> dict[str, str]:
 
 def digest_of(name: str, network: str, transport: str) -> str:
     """Return the digest after two rounds on five clients, of which one is absent in each."""
-    from perfed.record import digest
+    from perfed.runs.states import digest
 
     samples = load("digits")
     made = split(samples, build("dirichlet", alpha=0.5), 5, 3, 0.1, 0.2)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 
 from perfed import trees
-from perfed.transport.flower import Answer
+from perfed.silos.messages import SiloAnswer
 from perfed.wire import encode
 
 
@@ -37,7 +37,7 @@ BODIES = [
     (_not_a_number, "NaN or infinite"),
     (_infinite, "NaN or infinite"),
 ]
-HEADS: list[tuple[Callable[[Answer], Answer], str]] = [
+HEADS: list[tuple[Callable[[SiloAnswer], SiloAnswer], str]] = [
     (lambda a: replace(a, train=7), "train 7"),
     (lambda a: replace(a, client=0), "client 0"),
     (lambda a: replace(a, base=9), "base 9"),
@@ -47,7 +47,7 @@ HEADS: list[tuple[Callable[[Answer], Answer], str]] = [
     (lambda a: replace(a, facts=a.facts | {"classes": ["one"]}), "classes"),
 ]
 
-CHANGES: list[tuple[str, Callable[[Answer, trees.Params], Answer], str]] = [
+CHANGES: list[tuple[str, Callable[[SiloAnswer, trees.Params], SiloAnswer], str]] = [
     *((f.__name__, lambda a, up, f=f: replace(a, body=encode(f(up))), said) for f, said in BODIES),  # type: ignore[misc]
     *((said, lambda a, up, f=f: f(a), said) for f, said in HEADS),  # type: ignore[misc]
 ]

@@ -8,9 +8,9 @@ import yaml
 
 pytest.importorskip("cryptography")
 
-from perfed.deploy import certificates, layout
-from perfed.deploy.inspect import check
 from perfed.errors import InputError, RunError
+from perfed.silos.flower import certificates, layout
+from perfed.silos.flower.inspect import check
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def test_a_fresh_deployment_is_fit_to_run(made: Path) -> None:
 
 def test_private_keys_are_the_owners_alone(made: Path) -> None:
     keys = sorted(p.relative_to(made).as_posix() for p in made.rglob("*.key"))
-    assert keys == ["ca/ca.key", "server/server.key", "silo-0/node.key", "silo-1/node.key"]
+    assert keys == ["ca/ca.key", "server/operator.key", "server/server.key", "silo-0/node.key", "silo-1/node.key"]
     assert {stat.S_IMODE((made / key).stat().st_mode) for key in keys} == {0o600}
 
 

@@ -14,17 +14,18 @@ from faraway import Here, final, folders, lines, serial, silo
 from lies import CHANGES
 
 import perfed
-from perfed import experiment, trees
-from perfed import settings as setting
-from perfed.build import federation_of, samples_of, split_of, task_of
-from perfed.deploy.study import Study
+from perfed import trees
 from perfed.errors import InputError, RunError
-from perfed.exported import export
-from perfed.job import Job
 from perfed.rounds import Protocol, rounds
+from perfed.runs import parse as setting
+from perfed.runs import run as experiment
+from perfed.runs.assemble import assemble
+from perfed.runs.seed import Seed
 from perfed.sampling import Sampling
+from perfed.serving.export import export
+from perfed.silos.conductor import Conductor
+from perfed.silos.messages import Ask, SiloAnswer
 from perfed.transport import Serial
-from perfed.transport.flower import Answer, Ask
 
 METHODS = ("fedavg", "fedrep", "ditto", "fedproto", "fedcp", "fedcac", "gpfl", "dualfed", "fedpick")
 
@@ -32,7 +33,7 @@ METHODS = ("fedavg", "fedrep", "ditto", "fedproto", "fedcp", "fedcac", "gpfl", "
 @pytest.mark.parametrize("method", METHODS)
 def test_silos_give_the_bits_of_serial(tmp_path: Path, method: str) -> None:
     place = folders(tmp_path / "deployment", method=method)
-    run = Study(place / "server", Here(place)).conduct()
+    run = Conductor(place / "server", Here(place)).conduct()
     reference = serial(place, tmp_path / "runs")
     assert final(run / "seed-0")["digest"] == final(reference)["digest"]
     assert lines(run / "seed-0") == lines(reference)
@@ -40,7 +41,7 @@ def test_silos_give_the_bits_of_serial(tmp_path: Path, method: str) -> None:
 
 def test_batchnorm_that_stays_at_home_gives_the_bits_of_serial(tmp_path: Path) -> None:
     place = folders(tmp_path / "deployment", model="cnn_bn", method="fedbn", rounds=1)
-    run = Study(place / "server", Here(place)).conduct()
+    run = Conductor(place / "server", Here(place)).conduct()
     assert final(run / "seed-0")["digest"] == final(serial(place, tmp_path / "runs"))["digest"]
 
 
@@ -49,7 +50,7 @@ def test_batchnorm_that_stays_at_home_gives_the_bits_of_serial(tmp_path: Path) -
 )
 def test_messages_that_change_their_form_give_the_bits_of_serial(tmp_path: Path, method: dict[str, object]) -> None:
     place = folders(tmp_path / "deployment", method=method, rounds=3)
-    run = Study(place / "server", Here(place)).conduct()
+    run = Conductor(place / "server", Here(place)).conduct()
     reference = serial(place, tmp_path / "runs")
     assert final(run / "seed-0")["digest"] == final(reference)["digest"]
     assert lines(run / "seed-0") == lines(reference)
@@ -64,7 +65,7 @@ def test_texts_give_the_bits_of_serial(tmp_path: Path) -> None:
     place = folders(tmp_path / "deployment", policy={"data": [name]}, data=data, model="fasttext", partition="iid")
     for i in range(3):
         (place / f"silo-{i}" / "silo.yaml").write_text(yaml.safe_dump({"client": i, "data": {name: data | {"rows": "split"}}}))
-    run = Study(place / "server", Here(place)).conduct()
+    run = Conductor(place / "server", Here(place)).conduct()
     reference = serial(place, tmp_path / "runs")
     assert final(run / "seed-0")["digest"] == final(reference)["digest"]
     assert lines(run / "seed-0") == lines(reference)
@@ -73,7 +74,7 @@ def test_texts_give_the_bits_of_serial(tmp_path: Path) -> None:
 def test_sampling_drop_outs_and_tests_after_training_give_the_bits_of_serial(tmp_path: Path) -> None:
     sampling = {"ratio": 0.67, "drop": 0.3}
     place = folders(tmp_path / "deployment", method="fedrep", sampling=sampling, rounds=4, every=2, after=True, seeds=[3])
-    run = Study(place / "server", Here(place)).conduct()
+    run = Conductor(place / "server", Here(place)).conduct()
     reference = serial(place, tmp_path / "runs").parent / "seed-3"
     assert final(run / "seed-3")["digest"] == final(reference)["digest"]
     assert lines(run / "seed-3") == lines(reference)
@@ -85,7 +86,7 @@ def test_every_silo_takes_home_the_model_that_was_scored(tmp_path: Path, method:
     place = folders(tmp_path / "deployment", method=method, sampling={"ratio": 0.67}, rounds=3)
     with pytest.raises(InputError, match="the server has sent none"):
         silo(place, 1).model()
-    Study(place / "server", Here(place)).conduct()
+    Conductor(place / "server", Here(place)).conduct()
     reference = perfed.open(serial(place, tmp_path / "runs").parent)
     rows = reference.site.federation.test[1]
     x = reference.site.federation.x[rows]
@@ -98,7 +99,7 @@ def test_every_silo_takes_home_the_model_that_was_scored(tmp_path: Path, method:
 
 def test_a_silos_model_is_exported_from_its_folder(tmp_path: Path) -> None:
     place = folders(tmp_path / "deployment", method="fedrep")
-    Study(place / "server", Here(place)).conduct()
+    Conductor(place / "server", Here(place)).conduct()
     call = [sys.executable, "-c", "from perfed.cli import main; main()", "export", str(place / "silo-2"), "--json"]
     (said,) = json.loads(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
     assert Path(said["file"]) == place / "silo-2" / "models" / "client-2.pt2" and Path(said["file"]).exists()
@@ -113,17 +114,17 @@ def test_a_silos_model_is_exported_from_its_folder(tmp_path: Path) -> None:
 def test_one_message_per_client_and_round(tmp_path: Path) -> None:
     place = folders(tmp_path)
     carrier = Here(place)
-    Study(place / "server", carrier).conduct()
+    Conductor(place / "server", carrier).conduct()
     work = [(ask.client, ask.score, ask.train) for ask in carrier.asked if ask.verb == "work"]
     assert work == [(i, n, n + 1 if n < 2 else None) for n in range(3) for i in range(3)]
 
 
 def test_the_summary_is_a_runs_own(tmp_path: Path) -> None:
     place = folders(tmp_path)
-    run = Study(place / "server", Here(place)).conduct()
+    run = Conductor(place / "server", Here(place)).conduct()
     summary = json.loads((run / "summary.json").read_text())
     assert summary["transport"] == "flower"
-    assert experiment.opened(run).settings.method.name == "fedavg"
+    assert experiment.opened(run).experiment.method.name == "fedavg"
 
 
 # --- Stops and starts ---------------------------------------------------------------------------------------------
@@ -140,8 +141,8 @@ def test_a_server_that_was_cut_off_anywhere_resumes_to_the_same_bits(tmp_path: P
             return super().push(asks, seconds)
 
     with pytest.raises(KeyboardInterrupt):
-        Study(place / "server", Cutting(place)).conduct()
-    run = Study(place / "server", Here(place)).conduct()
+        Conductor(place / "server", Cutting(place)).conduct()
+    run = Conductor(place / "server", Here(place)).conduct()
     reference = serial(place, tmp_path / "runs")
     assert final(run / "seed-0")["digest"] == final(reference)["digest"]
     assert lines(run / "seed-0") == lines(reference)
@@ -149,9 +150,9 @@ def test_a_server_that_was_cut_off_anywhere_resumes_to_the_same_bits(tmp_path: P
 
 def test_a_finished_experiment_asks_nobody(tmp_path: Path) -> None:
     place = folders(tmp_path)
-    first = Study(place / "server", Here(place)).conduct()
+    first = Conductor(place / "server", Here(place)).conduct()
     carrier = Here(place)
-    assert Study(place / "server", carrier).conduct() == first
+    assert Conductor(place / "server", carrier).conduct() == first
     assert carrier.asked == []
 
 
@@ -159,13 +160,13 @@ def test_lost_messages_and_crashed_clients_are_asked_again(tmp_path: Path) -> No
     place = folders(tmp_path / "deployment", method="fedrep")
     seen: set[tuple[int, int | None]] = set()
 
-    def once(ask: Ask, answer: Answer) -> list[Answer | str]:
+    def once(ask: Ask, answer: SiloAnswer) -> list[SiloAnswer | str]:
         if (ask.client, ask.score) in seen:
             return [answer]
         seen.add((ask.client, ask.score))
         return ["error 5 (the node is away)"]
 
-    run = Study(place / "server", Here(place, tamper=once)).conduct()
+    run = Conductor(place / "server", Here(place, tamper=once)).conduct()
     assert final(run / "seed-0")["digest"] == final(serial(place, tmp_path / "runs"))["digest"]
 
 
@@ -180,19 +181,18 @@ def test_an_absent_silo_is_as_if_it_had_not_taken_part(tmp_path: Path) -> None:
         asked += client == 2
         return client == 2 and asked > 1  # it says hello and is never seen again
 
-    run = Study(place / "server", Here(place, away=away)).conduct()
+    run = Conductor(place / "server", Here(place, away=away)).conduct()
 
     class Two(Sampling):
         def participants(self, seed: int, number: int, clients: int) -> list[int]:
             return [0, 1]
 
     settings = setting.load(place / "server" / "experiment.yaml", [f"out={tmp_path}"])
-    samples = samples_of(settings)
-    job = Job(settings, 0, tmp_path, samples, split_of(settings, samples, 0))
-    transport = Serial(job.site, job.store)
-    loop = rounds(job.method, job.server, transport, Two(), Protocol(), seed=0, clients=3, count=2)
+    job = Seed(assemble(settings, 0))
+    transport = Serial(job.made.site, job.store)
+    loop = rounds(job.made.method, job.server, transport, Two(), Protocol(), seed=0, clients=3, count=2)
     last = [done.server for done in loop][-1]
-    from perfed.record import fingerprint
+    from perfed.runs.states import fingerprint
 
     assert final(run / "seed-0")["server"] == fingerprint(last).hex()
     assert [json.loads(t).get("absent") for t in (run / "seed-0" / "rounds.jsonl").read_text().splitlines()] == [
@@ -207,9 +207,7 @@ def test_an_absent_silo_is_as_if_it_had_not_taken_part(tmp_path: Path) -> None:
 
 def _up(place: Path) -> trees.Params:
     settings = setting.load(place / "server" / "experiment.yaml")
-    samples = samples_of(settings)
-    federation, _ = federation_of(settings, samples, split_of(settings, samples, 0), 0)
-    return task_of(settings, federation, 0).params()
+    return assemble(settings, 0).site.task.params()
 
 
 @pytest.fixture(scope="module")
@@ -217,22 +215,22 @@ def without_two(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The server's state after one round of clients 0 and 1 alone."""
     place = folders(tmp_path_factory.mktemp("clean") / "deployment", rounds=1)
     there = iter([False])
-    study = Study(place / "server", Here(place, away=lambda i: i == 2 and next(there, True)))
+    study = Conductor(place / "server", Here(place, away=lambda i: i == 2 and next(there, True)))
     study.patience = replace(study.patience, deadline=0.5)
     return str(final(study.conduct() / "seed-0")["server"])
 
 
 @pytest.mark.parametrize(("change", "said"), [c[1:] for c in CHANGES], ids=[c[0] for c in CHANGES])
 def test_an_answer_that_cannot_be_right_is_refused_and_the_others_go_on(
-    tmp_path: Path, without_two: str, change: Callable[[Answer, trees.Params], Answer], said: str
+    tmp_path: Path, without_two: str, change: Callable[[SiloAnswer, trees.Params], SiloAnswer], said: str
 ) -> None:
     place = folders(tmp_path, rounds=1)
     up = _up(place)
 
-    def tamper(ask: Ask, answer: Answer) -> list[Answer | str]:
+    def tamper(ask: Ask, answer: SiloAnswer) -> list[SiloAnswer | str]:
         return [change(answer, up) if ask.client == 2 and ask.train == 1 else answer]
 
-    run = Study(place / "server", Here(place, tamper=tamper)).conduct()
+    run = Conductor(place / "server", Here(place, tamper=tamper)).conduct()
     refused = [json.loads(t) for t in (run / "seed-0" / "refused.jsonl").read_text().splitlines()]
     assert [r["client"] for r in refused] == [2]
     assert said in refused[0]["why"]
@@ -242,7 +240,7 @@ def test_an_answer_that_cannot_be_right_is_refused_and_the_others_go_on(
 def test_the_same_answer_twice_counts_once(tmp_path: Path) -> None:
     place = folders(tmp_path / "deployment")
     twice = Here(place, tamper=lambda ask, answer: [answer, answer])
-    run = Study(place / "server", twice).conduct()
+    run = Conductor(place / "server", twice).conduct()
     assert final(run / "seed-0")["digest"] == final(serial(place, tmp_path / "runs"))["digest"]
     refused = [json.loads(t)["why"] for t in (run / "seed-0" / "refused.jsonl").read_text().splitlines()]
     assert refused and all("already given" in why for why in refused)
@@ -254,7 +252,7 @@ def test_without_enough_answers_the_round_does_not_close(tmp_path: Path) -> None
     (place / "server" / "server.yaml").write_text(yaml.safe_dump(terms))
     refuse = Here(place, tamper=lambda ask, answer: [replace(answer, train=9) if ask.client == 1 else answer])
     with pytest.raises(RunError, match="2 of 3 silos"):
-        Study(place / "server", refuse).conduct()
+        Conductor(place / "server", refuse).conduct()
 
 
 # --- What a silo refuses -------------------------------------------------------------------------------------------
@@ -262,7 +260,7 @@ def test_without_enough_answers_the_round_does_not_close(tmp_path: Path) -> None
 
 def _asks(place: Path) -> list[Ask]:
     carrier = Here(place)
-    Study(place / "server", carrier).conduct()
+    Conductor(place / "server", carrier).conduct()
     return [ask for ask in carrier.asked if ask.verb == "work"]
 
 
@@ -278,7 +276,7 @@ def _asks(place: Path) -> list[Ask]:
 def test_a_request_outside_the_policy_is_refused_and_noted(tmp_path: Path, policy: dict[str, object], said: str) -> None:
     place = folders(tmp_path, policy=policy)
     with pytest.raises(RunError, match="0 of 3 silos"):
-        Study(place / "server", Here(place)).conduct()
+        Conductor(place / "server", Here(place)).conduct()
     noted = json.loads((place / "silo-0" / "state" / "refused.jsonl").read_text().splitlines()[0])
     assert said in noted["why"]
     assert not list((place / "silo-0" / "state").glob("*/version-*"))
@@ -287,20 +285,20 @@ def test_a_request_outside_the_policy_is_refused_and_noted(tmp_path: Path, polic
 def test_the_passes_that_a_method_adds_count_too(tmp_path: Path) -> None:
     place = folders(tmp_path, method={"name": "fedrep", "head_epochs": 5})
     with pytest.raises(RunError, match="6 epochs per round are more than the 3"):
-        Study(place / "server", Here(place)).conduct()
+        Conductor(place / "server", Here(place)).conduct()
 
 
 def test_a_site_trains_no_more_rounds_than_it_allows(tmp_path: Path) -> None:
     place = folders(tmp_path, rounds=3, policy={"rounds": 2})
     with pytest.raises(RunError, match="round 3: 0 of 3"):
-        Study(place / "server", Here(place)).conduct()
+        Conductor(place / "server", Here(place)).conduct()
 
 
 def test_metrics_stay_at_a_site_that_says_so(tmp_path: Path) -> None:
     place = folders(tmp_path, policy={"metrics": False})
     carrier = Here(place, tamper=lambda ask, answer: answers.append(answer) or [answer])  # type: ignore[func-returns-value]
-    answers: list[Answer] = []
-    run = Study(place / "server", carrier).conduct()
+    answers: list[SiloAnswer] = []
+    run = Conductor(place / "server", carrier).conduct()
     assert all(not a.scores and "labels" not in a.facts and "majority" not in a.facts for a in answers)
     assert lines(run / "seed-0")[-1]["test"]["count"] == [0, 0, 0]
 
@@ -381,7 +379,7 @@ def test_in_deployment_private_parts_come_from_entropy(tmp_path: Path) -> None:
         terms = yaml.safe_load((place / "server" / "server.yaml").read_text()) | {"seeded_private": False}
         (place / "server" / "server.yaml").write_text(yaml.safe_dump(terms))
         carrier = Here(place)
-        run = Study(place / "server", carrier).conduct()
+        run = Conductor(place / "server", carrier).conduct()
         ask = next(a for a in carrier.asked if a.verb == "work")
         state = place / "silo-0" / "state" / ask.experiment
         other = place / "silo-1" / "state" / ask.experiment
@@ -410,7 +408,7 @@ def test_a_silos_own_files_are_found_by_its_own_configuration(tmp_path: Path) ->
         np.savez(place / f"silo-{i}" / "own.npz", x=x, y=labels)
         entry = {"name": "npz:own.npz", "classes": ["a", "b", "c"]}
         (place / f"silo-{i}" / "silo.yaml").write_text(yaml.safe_dump({"client": i, "data": {"measured": entry}}))
-    run = Study(place / "server", Here(place)).conduct()
+    run = Conductor(place / "server", Here(place)).conduct()
     clients = json.loads((run / "seed-0" / "clients.json").read_text())
     assert [sum(row) for row in clients["labels"]] == [40, 41, 42]
     assert clients["labels"][1][2] == 0

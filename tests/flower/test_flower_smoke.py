@@ -7,7 +7,7 @@ import pytest
 from faraway import final, lines, serial
 from loopback import Loopback, strangers
 
-from perfed.deploy.processes import marked
+from perfed.silos.flower.processes import marked
 
 pytest.importorskip("flwr")
 

@@ -182,8 +182,8 @@ def test_the_contrastive_loss_by_hand() -> None:
 
 def test_logits_or_probabilities_are_added() -> None:
     play = byhand.Play(DualFed(budget=ONE, **SMALL)).round()
-    m, x = trees.over(play.server, play.mine(0)), torch.tensor(byhand.X[0], dtype=torch.float32)
-    own, common = (s.numpy() for s in play.method.scores(play.site.task.served, m, x))
+    x = torch.tensor(byhand.X[0], dtype=torch.float32)
+    own, common = (s.numpy() for s in play.method.heads(play.site.task.served, play.server, play.mine(0), x).values())
     np.testing.assert_allclose(play.logits(0, byhand.X[0]), own + common, atol=1e-6)
     p = nudge.arrays(play.server.encoder, play.server.global_classifier)
     np.testing.assert_allclose(common, byhand.logits(p, byhand.X[0]), atol=1e-6)  # on features before the projector
@@ -266,7 +266,7 @@ def test_without_contrast_the_main_branch_is_fedper_with_the_projector_in_its_he
         torch.manual_seed(0)
         return Task.of(testing.Net(True), (testing.FEATURES,), testing.CLASSES)
 
-    method = DualFed(contrast=0.0, second_stage="served", weighting="samples", width=16, budget=BUDGET)
+    method = DualFed(contrast=0.0, second_stage="served", rule="weighted", width=16, budget=BUDGET)
     data, the_task = testing.federation(), task()
     one = testing.play(method, data, the_task=the_task)
     net = nn.Module()

@@ -46,9 +46,9 @@ def served(p: Arrays, mean: np.ndarray, variance: np.ndarray, x: np.ndarray) -> 
     return nudge.linear(p, "head", nudge.relu(h))
 
 
-@pytest.mark.parametrize(("weighting", "share"), [("uniform", 1 / 2), ("samples", 3 / 5)])
-def test_two_rounds_by_hand(weighting: str, share: float) -> None:
-    play = byhand.Play(FedBN(weighting=weighting, budget=byhand.BUDGET), task())
+@pytest.mark.parametrize(("rule", "share"), [("uniform", 1 / 2), ("weighted", 3 / 5)])
+def test_two_rounds_by_hand(rule: str, share: float) -> None:
+    play = byhand.Play(FedBN(rule=rule, budget=byhand.BUDGET), task())
     starts = [START, START]
     means, variances = [np.zeros(3)] * 2, [np.ones(3)] * 2
     for _ in (1, 2):
@@ -102,7 +102,7 @@ def test_batchnorm_is_told_by_type_not_by_name() -> None:
 
 def test_with_sample_weights_it_is_fedavg_that_keeps_batchnorm() -> None:
     budget = Budget(lr=0.1, batch_size=8)
-    one, two = FedBN(weighting="samples", budget=budget), FedAvg(norm="local_all", budget=budget)
+    one, two = FedBN(rule="weighted", budget=budget), FedAvg(norm="local_all", budget=budget)
     testing.check_reduces(one, two, lambda p: p.states(), lambda p: p.states(), norm=True)
 
 

@@ -174,7 +174,7 @@ def test_harmless_parameters_can_be_treated_as_critical_ones() -> None:
 
 def test_averages_are_uniform_unless_samples_are_to_weigh() -> None:
     ends = [trained(byhand.START, x, y) for x, y in zip(byhand.X, byhand.Y, strict=True)]
-    play = byhand.Play(FedCAC(critical=0.0, weighting="samples", budget=byhand.BUDGET)).round()
+    play = byhand.Play(FedCAC(critical=0.0, rule="weighted", budget=byhand.BUDGET)).round()
     byhand.close(play.server.models[0], byhand.mean(*ends))
     play = byhand.Play(FedCAC(critical=0.0, budget=byhand.BUDGET)).round()
     byhand.close(play.server.models[0], byhand.mean(*ends, wa=0.5))
@@ -207,7 +207,7 @@ def test_right_after_training_the_trained_model_is_tested() -> None:
 @pytest.mark.parametrize("norm", [False, True])
 def test_with_nothing_critical_it_is_fedavg(norm: bool) -> None:
     testing.check_reduces(
-        FedCAC(critical=0.0, weighting="samples", budget=BUDGET),
+        FedCAC(critical=0.0, rule="weighted", budget=BUDGET),
         FedAvg(norm="local_stats", budget=BUDGET),
         lambda p: (p.server.models[0], p.server.models[3], tuple(q.kept for q in p.privates)),
         lambda p: (p.server, p.server, tuple(q.kept for q in p.privates)),

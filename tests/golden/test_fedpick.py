@@ -246,7 +246,7 @@ VIEWS = (
 
 def test_with_weights_of_zero_and_the_global_classifier_it_is_fedbn() -> None:
     method = FedPick(personal_loss=0.0, entropy=0.0, distil=0.0, ensemble="global", budget=BUDGET)
-    reference = FedBN(weighting="samples", budget=BUDGET)
+    reference = FedBN(rule="weighted", budget=BUDGET)
     testing.check_reduces(method, reference, *VIEWS, norm=True)
     data = testing.federation()
     one, two = (testing.play(m, data, norm=True) for m in (method, reference))
@@ -254,7 +254,7 @@ def test_with_weights_of_zero_and_the_global_classifier_it_is_fedbn() -> None:
 
 
 def test_without_selector_it_is_fedbn() -> None:
-    testing.check_reduces(FedPick(selection="none", budget=BUDGET), FedBN(weighting="samples", budget=BUDGET), *VIEWS, norm=True)
+    testing.check_reduces(FedPick(selection="none", budget=BUDGET), FedBN(rule="weighted", budget=BUDGET), *VIEWS, norm=True)
 
 
 def test_refusals() -> None:

@@ -84,7 +84,7 @@ def test_a_client_whose_answer_was_lost_keeps_its_body() -> None:
 def test_during_the_warm_up_it_is_fedavg() -> None:
     for norm in (False, True):
         testing.check_reduces(
-            LGFedAvg(warmup=20, weighting="samples", budget=BUDGET),
+            LGFedAvg(warmup=20, rule="weighted", budget=BUDGET),
             FedAvg(norm="local_stats", budget=BUDGET),
             lambda p: (p.server.body | p.server.head, tuple(q.kept for q in p.privates)),
             lambda p: (p.server, tuple(q.kept for q in p.privates)),

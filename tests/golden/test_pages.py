@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from perfed.methods import find
-from perfed.settings import load, record
+from perfed.runs.experiment import record
+from perfed.runs.parse import load
 
 PAGES = Path(__file__).parents[2] / "docs" / "methods"
 FIVE = ("dualfed", "fedcac", "fedcp", "fedpick", "gpfl")
@@ -57,4 +58,4 @@ def test_pages_say_what_the_results_say() -> None:
 @pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
 def test_every_page_has_a_measured_number(page: Path) -> None:
     measured = page.read_text(encoding="utf-8").split("\n## Measured\n", 1)[1].split("\n## ", 1)[0]
-    assert re.search(r"\(\.\./results\.md#[\w-]+\) \| \d+\.\d+ ± ", measured)
+    assert re.search(r"\(\.\./results/[\w-]+\.md#[\w-]+\) \| \d+\.\d+ ± ", measured)

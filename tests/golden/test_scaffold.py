@@ -60,7 +60,7 @@ def test_absent_clients_count_with_no_change_and_keep_theirs() -> None:
 
 
 def test_the_server_goes_its_rate_towards_the_mean() -> None:
-    play = byhand.Play(Scaffold(server_lr=0.5, weighting="samples", budget=byhand.BUDGET)).round()
+    play = byhand.Play(Scaffold(server_lr=0.5, rule="weighted", budget=byhand.BUDGET)).round()
     ends = [visit(byhand.START, NOTHING, NOTHING, i, 1)[0] for i in (0, 1)]
     half = {k: (byhand.START[k] + v) / 2 for k, v in byhand.mean(*ends, 3 / 5).items()}
     byhand.close(play.server.model, half)
@@ -77,7 +77,7 @@ def test_under_momentum_gradients_weigh_as_often_as_they_are_repeated() -> None:
 def test_while_control_variates_are_zero_it_is_fedavg() -> None:
     data, budget = testing.federation(), Budget(lr=0.1, batch_size=8)
     for norm in (False, True):
-        method = Scaffold(weighting="samples", budget=budget)
+        method = Scaffold(rule="weighted", budget=budget)
         site, server, first = Site.of(method, testing.task(norm), data)
         for number in (1, 2, 3):  # control variates are put back to zero after every round
             transport = Serial(site, Store(first, len(data)))

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from perfed import experiment, papers
-from perfed import settings as setting
+from perfed import papers
 from perfed.errors import DataError, InputError
 from perfed.papers import estimate
 from perfed.papers.choose import choose
 from perfed.papers.plan import Asked, plans, runnable
+from perfed.runs import parse as setting
+from perfed.runs import run as experiment
 
 
 @pytest.fixture(autouse=True)

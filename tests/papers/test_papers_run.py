@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from perfed import experiment, papers
-from perfed.build import samples_of, split_of
+from perfed import papers
 from perfed.papers.plan import Asked, plans
 from perfed.partition import Split
-from perfed.settings import Settings
+from perfed.runs import run as experiment
+from perfed.runs.assemble import samples_of, split_of
+from perfed.runs.experiment import Experiment
 
 DOMAINS = ["plain", "inverted"]
 CLIENTS = 3  # at most, where the data does not say how many there are
@@ -20,7 +21,7 @@ def nothing_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest
     monkeypatch.setenv("PERFED_CACHE", str(tmp_path_factory.mktemp("cache")))
 
 
-def tiny(settings: Settings) -> Settings:
+def tiny(settings: Experiment) -> Experiment:
     """Return an experiment with few clients that have few samples, everything else as it is."""
     options = {"train_size": 8, "test_size": 4, "samples": 8, "alpha": 5.0}
     partition = settings.partition
@@ -42,9 +43,9 @@ def tiny(settings: Settings) -> Settings:
     )
 
 
-def different(names: tuple[str, ...]) -> dict[str, Settings]:
+def different(names: tuple[str, ...]) -> dict[str, Experiment]:
     """Return the experiments of recipes that differ in method, network or evaluation."""
-    found: dict[str, Settings] = {}
+    found: dict[str, Experiment] = {}
     for name in names:
         for plan in plans(papers.load(name), Asked(rounds=1, seeds=(0,), stand_in=True)):
             if plan.settings is not None:
@@ -55,7 +56,7 @@ def different(names: tuple[str, ...]) -> dict[str, Settings]:
     return found
 
 
-def one_round(settings: Settings, out: Path) -> float:
+def one_round(settings: Experiment, out: Path) -> float:
     """Run an experiment and return its accuracy."""
     done = experiment.run(tiny(settings).model_copy(update={"out": out}))
     return float(done.summary()["accuracy"]["best"]["weighted"]["mean"])

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from perfed import data, models, papers, partition, settings
-from perfed.build import method_of
+from perfed import data, models, papers, partition
 from perfed.papers.paper import nested
+from perfed.runs.assemble import method_of
+from perfed.runs.parse import build
 
 
 def experiments(name: str) -> list[dict[str, Any]]:
@@ -18,7 +19,7 @@ def experiments(name: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", papers.listing())
 def test_perfed_accepts_every_experiment(name: str) -> None:
     for experiment in experiments(name):  # all of a recipe's cells, whatever data is here
-        made = settings.build(nested(experiment))
+        made = build(nested(experiment))
         assert made.clients == experiment["clients"]
         partition.build(made.partition.name, **made.partition.options)
         assert made.model.name in models.MODELS

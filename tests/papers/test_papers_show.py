@@ -14,7 +14,7 @@ from perfed.errors import InputError
 from perfed.papers import page, show
 from perfed.papers.plan import Asked, plans
 from perfed.papers.recipe import Reading
-from perfed.papers.run import Work, run
+from perfed.papers.run import Work, remember, run
 from perfed.papers.values import value
 
 TINY = ["clients=3", "partition.alpha=5.0", "model=mlp", "data.fraction=0.2", "transport=serial"]
@@ -169,6 +169,14 @@ def test_a_picture_that_cells_share_is_shown_once(tmp_path: Path) -> None:
     shown = page._analyses(papers.load("gpfl/figure2"), tmp_path).parts
     assert [str(html).count("<img") for _, html in shown] == [1, 1]
     assert "a, FedPer; a, GPFL: samples per client and class" in str(shown[0][1])
+
+
+def test_a_cell_that_was_not_run_yet_says_so(tmp_path: Path) -> None:
+    run(work(tmp_path, "mnist-dirichlet", "fedavg"))
+    asked = work(tmp_path, "mnist-dirichlet", "fedavg", "fedper")
+    remember(asked)  # as a call that was ended before it came to FedPer
+    found = {a.row.id: a.ours for a in show.answers(asked.recipe, asked.folder)}
+    assert found["fedavg"].mean is not None and found["fedper"].note == "not run yet"
 
 
 def test_an_unknown_table_suggests_the_nearest(tmp_path: Path) -> None:

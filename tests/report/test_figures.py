@@ -1,13 +1,16 @@
 """Figures: what is drawn, and that a file repeats bit for bit."""
 
+import json
+
 import numpy as np
 import pytest
 
 from perfed.errors import InputError
+from perfed.methods import CATALOGUE
 from perfed.report import figures, pictures
 from perfed.report.canvas import png, save, svg
 from perfed.report.gains import compared
-from perfed.report.names import NAMES, shorten
+from perfed.report.names import shorten, title
 from perfed.report.read import gather
 from perfed.report.style import LOOKS
 
@@ -48,6 +51,23 @@ def test_bars_are_sorted_and_labelled(three):
     assert figures.gains(three, "ditto") is None
 
 
+def test_a_mean_that_rounds_to_nothing_has_no_minus(make_run, tmp_path):
+    for method, last in {"local": [5001, 5000], "fedcp": [5000, 5000]}.items():
+        make_run(f"near/{method}", method, clients=2, rounds=1, correct={0: [[0, 0], [n / 100 for n in last]]})
+    (axis,) = figures.gains(gather([tmp_path / "near"]), "local").axes
+    assert [text.get_text() for text in axis.texts] == ["0 gain, 1 lose, mean +0.0"]
+
+
+def test_a_name_with_dollar_signs_is_a_name(make_run, tmp_path):
+    folder = make_run("odd", clients=2)
+    described = json.loads((folder / "seed-0" / "clients.json").read_text())
+    described["names"] = ["$clinic$", "$\\frac$"]  # mathematics to matplotlib, and broken at that
+    (folder / "seed-0" / "clients.json").write_text(json.dumps(described))
+    (run,) = gather([folder])
+    clients = run.clients[0]
+    assert svg(pictures.bubbles(clients["labels"], clients["names"], clients["classes"])).startswith("<svg")
+
+
 def test_a_method_has_its_colour_in_every_figure(three):
     lines = figures.curves(three).axes[0].lines
     assert {line.get_label(): line.get_color() for line in lines}["FedCP"] == LOOKS["fedcp"].colour
@@ -68,11 +88,11 @@ def test_curves_show_means_bands_and_the_majority_class(make_run):
 
 
 def test_many_methods_get_a_panel_each(make_run, tmp_path):
-    methods = [name for name in NAMES if name != "majority"][: figures.CROWD + 1]
+    methods = list(CATALOGUE)[: figures.CROWD + 1]
     for method in methods:
         make_run(f"many/{method}", method, clients=2, rounds=3)
     page = figures.curves(gather([tmp_path / "many"]))
-    assert [axis.get_title(loc="left") for axis in page.axes if axis.get_visible()] == [NAMES[name] for name in methods]
+    assert [axis.get_title(loc="left") for axis in page.axes if axis.get_visible()] == [title(name) for name in methods]
 
 
 def test_long_runs_are_thinned_and_keep_their_ends(make_run):
@@ -92,6 +112,7 @@ def test_costs_are_the_recorded_bytes(three):
     left, right = figures.costs(three).axes
     assert [bar.get_width() for bar in left.patches] == pytest.approx([2.0] * 3 + [4.0] * 3)  # KiB
     assert [bar.get_width() for bar in right.patches[:3]] == pytest.approx([0.8] * 3)
+    assert left.get_xlabel() == "whole run (KiB): filled = up, hatched = down"
 
 
 def test_every_client_is_a_mark(three):

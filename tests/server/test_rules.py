@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from perfed import trees
-from perfed.server import Uploads, average, average_uniform, broadcast, combine, mean, mix
+from perfed.errors import InputError
+from perfed.methods import CATALOGUE, find
+from perfed.methods.fedavg import FedAvg
+from perfed.methods.fedbn import FedBN
+from perfed.server import RULES, Uploads, average, averaged, broadcast, combine, mean, mix, rule_of
 
 
 class Pair(NamedTuple):
@@ -84,7 +88,7 @@ def test_nothing_to_combine_is_an_error_and_so_is_a_missing_weight() -> None:
 def test_the_dull_verbs() -> None:
     assert broadcast(None, "state", 3) == "state"
     assert average(None, w(0.0), Uploads([0, 4], [3, 1], [w(1.0), w(5.0)]))["w"].item() == 2.0
-    assert average_uniform(None, w(0.0), Uploads([0, 4], [3, 1], [w(1.0), w(5.0)]))["w"].item() == 3.0
+    assert average(FedAvg(rule="uniform"), w(0.0), Uploads([0, 4], [3, 1], [w(1.0), w(5.0)]))["w"].item() == 3.0
 
 
 def arriving(log: list[int]) -> Iterator[dict[str, Tensor]]:
@@ -138,3 +142,107 @@ def test_mixing_in_pieces_is_combining_row_by_row(monkeypatch: pytest.MonkeyPatc
 def test_mixing_leaves_out_what_weighs_nothing_even_where_it_is_no_number() -> None:
     found = mix(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), [{"w": torch.ones(2)}, {"w": torch.tensor([float("nan"), 2.0])}])
     assert found[0]["w"].tolist() == [1.0, 1.0] and found[1]["w"].isnan().tolist() == [True, False]
+
+
+def ups(*values: float) -> Uploads[dict[str, Tensor]]:
+    return Uploads(range(len(values)), [1 + i for i in range(len(values))], [w(v, -v) for v in values])
+
+
+@pytest.mark.parametrize(
+    ("rule", "values", "expected"),
+    [
+        ("mean", (1.0, 4.0, 10.0), (1 * 1 + 2 * 4 + 3 * 10) / 6),  # clients have 1, 2 and 3 samples
+        ("weighted", (1.0, 4.0, 10.0), (1 * 1 + 2 * 4 + 3 * 10) / 6),
+        ("uniform", (1.0, 4.0, 10.0), 5.0),
+        ("median", (10.0, 1.0, 4.0), 4.0),
+        ("median", (10.0, 1.0, 4.0, 3.0), 3.5),  # half the sum of the two in the middle
+        ("median", (1.0, 3.0), 2.0),
+        ("median", (7.0,), 7.0),
+        ("trimmed", (9.0, 1.0, 2.0, 1000.0, 3.0), (2 + 3 + 9) / 3),  # a tenth of five is none: one is cut all the same
+        ("trimmed:0.4", (9.0, 1.0, 2.0, 1000.0, 3.0), 3.0),
+        ("trimmed:0.2", tuple(map(float, range(10))), 4.5),  # two at either end
+        ("trimmed", (1.0, 3.0), 2.0),  # of two none can be cut
+    ],
+)
+def test_rules_by_hand(rule: str, values: tuple[float, ...], expected: float) -> None:
+    found = averaged(rule, ups(*values))["w"]
+    assert found.dtype == torch.float32 and torch.equal(found, torch.tensor([expected, -expected]))
+
+
+def test_one_wild_answer_moves_the_mean_but_neither_median_nor_trimmed_mean() -> None:
+    calm, wild = (1.0, 1.1, 0.9, 1.0), (1.0, 1.1, 0.9, 1e9)
+    for rule in ("median", "trimmed"):
+        assert averaged(rule, ups(*calm))["w"][0].item() == pytest.approx(averaged(rule, ups(*wild))["w"][0].item(), abs=0.1)
+    assert averaged("uniform", ups(*wild))["w"][0].item() > 1e8
+
+
+def test_medians_are_taken_number_by_number_and_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = torch.Generator().manual_seed(0)
+    answers = [Pair({"w": torch.randn(3, 5, generator=draw)}, torch.randint(0, 9, (4,), generator=draw)) for _ in range(7)]
+    monkeypatch.setattr("perfed.server.rules._PIECE", 14)  # two numbers of each answer at a time
+    monkeypatch.setattr("perfed.server.rules._LEAST", 1)
+    found = averaged("median", Uploads(range(7), [1] * 7, answers))
+    assert torch.equal(found.a["w"], torch.stack([up.a["w"] for up in answers]).median(0).values)
+    assert torch.equal(found.b, torch.stack([up.b for up in answers]).median(0).values) and found.b.dtype == torch.int64
+
+
+def test_means_take_in_one_answer_at_a_time_and_medians_need_them_all() -> None:
+    for rule, held in (("mean", False), ("uniform", False), ("median", True), ("trimmed", True)):
+        ups = Uploads([0, 1, 2], [1, 1, 2], arriving([]))
+        averaged(rule, ups)
+        assert (ups._all is not None) == held
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("medain", "did you mean 'median'"),
+        ("median:0.1", "takes no share"),
+        ("trimmed:0.5", "between 0 and 0.5"),
+        ("trimmed:0", "between 0 and 0.5"),
+        ("trimmed:x", "between 0 and 0.5"),
+    ],
+)
+def test_a_rule_that_is_none_is_refused_when_a_method_is_made(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        rule_of(text)
+    for name in CATALOGUE:
+        if "rule" in find(name).__dataclass_fields__:
+            with pytest.raises(InputError, match=said):
+                find(name)(rule=text)
+
+
+def test_the_former_name_of_a_rule_is_understood() -> None:
+    assert FedBN.renamed({"weighting": "samples"}) == {"rule": "weighted"}
+    assert FedBN.renamed({"weighting": "uniform"}) == {"rule": "uniform"}
+    assert find("fedprox").renamed({"spring": 1.0}) == {"spring": 1.0}
+    with pytest.raises(InputError, match="former name of rule"):
+        FedBN.renamed({"weighting": "samples", "rule": "median"})
+
+
+def test_a_rule_that_is_not_its_own_is_part_of_a_methods_name() -> None:
+    from perfed import methods
+
+    assert FedAvg().label == FedAvg(rule="weighted").label == methods.label("fedavg", "mean") == "FedAvg"
+    assert FedAvg(rule="median").label == methods.label("fedavg", "median") == "FedAvg (median)"
+    assert FedBN(rule="uniform").label == methods.label("fedbn", "uniform") == "FedBN"
+    assert FedBN(rule="mean").label == methods.label("fedbn", "mean") == "FedBN (mean)"
+    assert find("local")().label == methods.label("local", None) == "Local"
+    assert set(RULES) == {"mean", "median", "trimmed", "uniform", "weighted"}
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_with_equal_answers_every_rule_gives_the_same_server(name: str) -> None:
+    """Another rule needs no copy of a method: where all clients answer alike, all rules agree."""
+    from perfed import testing
+    from perfed.transport import Site
+
+    kind = find(name)
+    if "rule" not in kind.__dataclass_fields__:
+        return
+    site, server, first = Site.of(kind(), testing.task(norm=bool(kind.needs)), testing.federation(5))
+    up = site.train(0, site.method.send(server, 0), first, 1)[0]
+    ends = []
+    for rule in ("weighted", "uniform", "median", "trimmed"):
+        ends.append(kind(rule=rule).merge(server, Uploads(range(5), [3, 1, 4, 1, 5], [up] * 5)))
+    assert all(trees.equal(ends[0], end) for end in ends[1:])

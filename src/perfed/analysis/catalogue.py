@@ -21,29 +21,29 @@ class Study(NamedTuple):
 CATALOGUE: dict[str, Study] = {
     "angle": Study("angle between clients' updates over rounds", "exchanged:angles_over_rounds", "snapshots=N"),
     "attack": Study("pictures recovered from an upload, with a positive control", "privacy:attack", "pictures"),
-    "cka": Study("linear CKA between clients' representations", "inside:similarity", "snapshots=N for a course"),
-    "classifiers": Study("accuracy of each classifier alone and together", "inside:classifiers", "DualFed, FedPick or FedCP"),
+    "cka": Study("linear CKA between clients' representations", "representations:similarity", "snapshots=N for a course"),
+    "classifiers": Study("accuracy of each classifier alone and together", "heads:classifiers", "DualFed, FedPick or FedCP"),
     "collaborators": Study("collaborators of FedCAC's clients per round", "exchanged:collaborators", "FedCAC, snapshots=N"),
     "communication": Study("MiB until a target accuracy", "recorded:bytes_to_target", "--target"),
     "convergence": Study("accuracy and loss before and after local training", "recorded:before_and_after", "after=true"),
     "curves": Study("accuracy over rounds", "recorded:learning_curves"),
     "distribution": Study("samples per client and class", "recorded:label_bubbles"),
     "fairness": Study("spread of accuracy over clients", "recorded:spread"),
-    "feature_overlap": Study("overlap of important features between domains", "inside:feature_overlap", "FedPick"),
-    "fisher": Study("Fisher scores of selected and rejected features", "inside:fisher", "FedPick"),
-    "gradcam": Study("where the global and the personal head look", "inside:looks", "pictures"),
+    "feature_overlap": Study("overlap of important features between domains", "selections:feature_overlap", "FedPick"),
+    "fisher": Study("Fisher scores of selected and rejected features", "selections:fisher", "FedPick"),
+    "gradcam": Study("where the global and the personal head look", "heads:looks", "pictures"),
     "masks": Study("critical parameters per layer", "exchanged:critical_masks", "FedCAC"),
     "overlap": Study("overlap of masks beside similarity of labels", "exchanged:mask_overlap", "FedCAC"),
-    "pir": Study("personalisation identification ratio over rounds", "inside:identification", "FedCP, snapshots=N"),
-    "policy": Study("distribution of the personal policy per client", "inside:policies", "FedCP"),
-    "probe": Study("nearest neighbours on the best features", "inside:probe"),
-    "selection": Study("share of features selected per domain", "inside:selection", "FedPick"),
+    "pir": Study("personalisation identification ratio over rounds", "heads:identification", "FedCP, snapshots=N"),
+    "policy": Study("distribution of the personal policy per client", "heads:policies", "FedCP"),
+    "probe": Study("nearest neighbours on the best features", "representations:probe"),
+    "selection": Study("share of features selected per domain", "selections:selection", "FedPick"),
     "sensitivity": Study("sensitivity of the last layer's parameters", "exchanged:sensitivities"),
-    "separation": Study("class-wise separation of representations", "inside:separation", "snapshots=N for a course"),
-    "sparsity": Study("idle features before and after aggregation", "inside:sparsity", "snapshots=N"),
+    "separation": Study("class-wise separation of representations", "representations:separation", "snapshots=N for a course"),
+    "sparsity": Study("idle features before and after aggregation", "representations:sparsity", "snapshots=N"),
     "stability": Study("participation, and how much accuracy still moves", "recorded:drawn_participation"),
     "timing": Study("seconds per round", "recorded:seconds"),
-    "tsne": Study("t-SNE maps of representations", "inside:tsne"),
+    "tsne": Study("t-SNE maps of representations", "representations:tsne"),
 }
 
 
@@ -65,8 +65,7 @@ def analyse(path: Path | str, name: str, seed: int | None = None, **options: Any
 
 def save(found: Result, folder: Path, name: str) -> list[Path]:
     """Write an analysis' values as JSON and its figure as PNG, SVG and PDF."""
-    from perfed.files import writing
-    from perfed.record import put_json
+    from perfed.disk import put_json, writing
     from perfed.report import canvas
 
     with writing(folder):

@@ -1,7 +1,5 @@
 """Analyses of what clients send, replayed from kept states: sensitivities, masks, collaborators, angles (FedCAC)."""
 
-from typing import Any
-
 import torch
 
 from perfed.analysis import masks
@@ -22,7 +20,7 @@ def angles_over_rounds(subject: Subject, options: Options) -> Result:
     last: masks.Angles | None = None
     for state in subject.states("the angle between updates"):
         ids = subject.participants(state.round + 1)
-        if len(ids) < 2 or (state.round >= subject.run.settings.rounds and rounds):
+        if len(ids) < 2 or (state.round >= subject.run.experiment.rounds and rounds):
             continue
         last = masks.angles([update(state.replay(client)) for client in ids])
         rounds.append(float(state.round + 1))
@@ -87,9 +85,9 @@ def _rank(first: list[float], second: list[float]) -> float | None:
 
 
 def critical(subject: Subject, state: State, ids: list[int]) -> list[dict[str, torch.Tensor]]:
-    """Return which parameters each client of FedCAC holds critical in the round after a state."""
-    subject.needs("a mask of critical parameters", "fedcac")
-    return [dict(state.replay(client).up.critical) for client in ids]
+    """Return which parameters each client holds critical in the round after a state."""
+    subject.needs("critical_masks", "a mask of critical parameters")
+    return [dict(state.site.method.critical_masks(state.replay(client).up)) for client in ids]
 
 
 def critical_masks(subject: Subject, options: Options) -> Result:
@@ -131,13 +129,12 @@ def collaborators(subject: Subject, options: Options) -> Result:
     """Count with how many others each client shares its critical parameters, round by round."""
     rounds: list[float] = []
     counts: list[list[int]] = []
-    method: Any = None
+    subject.needs("teams", "a team that shares critical parameters")
     for state in subject.states("the number of collaborators"):
-        if state.round >= subject.run.settings.rounds and rounds:
+        if state.round >= subject.run.experiment.rounds and rounds:
             continue
-        ids, method = subject.participants(state.round + 1), state.site.method
-        found = critical(subject, state, ids)
-        team = method.teams(found, state.round + 1)
+        ids = subject.participants(state.round + 1)
+        team = state.site.method.teams(critical(subject, state, ids), state.round + 1)
         rounds.append(float(state.round + 1))
         counts.append([int(row.sum()) - 1 for row in team])
     means = [sum(row) / len(row) for row in counts]

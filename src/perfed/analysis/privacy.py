@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from perfed.analysis.attack import NEEDED, Control, judge, leaked, one_step, recover
 from perfed.analysis.inversion import Network, Recovery
@@ -14,8 +13,8 @@ from perfed.analysis.psnr import measure
 from perfed.analysis.result import Options, Result, plain
 from perfed.analysis.subject import State, Subject
 from perfed.errors import RunError, suggest
+from perfed.method import Piece
 from perfed.report import studies
-from perfed.task import Task
 from perfed.transport import Site
 from perfed.trees import Params, Tree
 
@@ -26,7 +25,6 @@ SCOPES = {
     "pseudo_model": "GPFL's extractor, valve, and its category embeddings as classifier",
     "upload": "all of FedCP's upload: extractor, blended classifier, policy",
 }
-USUAL = {"fedcp": "upload", "gpfl": "pseudo_model"}
 
 
 @dataclass(frozen=True)
@@ -52,11 +50,10 @@ def attack(subject: Subject, options: Options, checked: Checked | None = None) -
     """Recover pictures from one client's upload in the first round, where uploads tell most, and judge them."""
     client = options.client or 0
     subject.chosen(client)
-    job = subject.job
-    if job.federation.x.dim() != 4:
+    state = subject.start
+    if state.site.federation.x.dim() != 4:
         raise RunError("the attack recovers pictures; this run has none")
-    state = State(0, job.site, job.server, {}, job.store.first)
-    scope = options.scope or USUAL.get(subject.method) or _natural(state)
+    scope = options.scope or _natural(state)
     checked = checked or control(state, client, options)
     count = max(options.images, 2 if state.site.task.needs_pairs else 1)
     truths, found = [], []
@@ -139,7 +136,7 @@ def target(state: State, site: Site, client: int, scope: str) -> Target:
     names, network, outputs = _piece(site, down, scope)
     missing = [name for name in names if not name.startswith("~") and name not in sent]
     if not any(name in sent for name in names):
-        raise RunError(f"{type(site.method).__name__} uploads nothing of the {scope.replace('_', ' ')}, so it cannot be attacked")
+        raise RunError(f"{site.method.title} uploads nothing of the {scope.replace('_', ' ')}, so it cannot be attacked")
     at = {name: received[name] if name in received else site.task.params()[name] for name in names}
     known = {name: leaf for name, leaf in sent.items() if name in at and not name.startswith("~")}
     steps = -(-len(site.federation.train[client]) // site.method.budget.batch_size) * site.method.budget.epochs
@@ -156,56 +153,21 @@ def _leaves(tree: Tree) -> Params:
 
 def _piece(site: Site, down: Tree, scope: str) -> tuple[list[str], Network, int]:
     """Return the leaves of a scope, the network that they make up, and how wide its outputs are."""
-    task, method = site.task.still, site.method
+    task = site.task.still
     body, head = list(task.body.start), list(task.head.start)
-    kind = type(method).__name__.lower()
     if scope == "extractor":
         return body, _network(site, task.features), task.width
     if scope == "model":
         return [*body, *head], _network(site, task.logits), task.classes
-    if scope == "upload":
-        _only(scope, kind, "fedcp")
-        return _fedcp(site, task, method, down)
-    _only(scope, kind, "gpfl")
-    return _gpfl(site, task, method, scope)
+    own = _pieces(site, down)
+    if scope not in own:
+        there = ", ".join(["extractor", "model", *own])
+        raise RunError(f"{site.method.title} has no {scope} in its upload, which can be attacked as {there}")
+    return own[scope].names, _network(site, own[scope].forward), own[scope].outputs
 
 
-def _only(scope: str, kind: str, owner: str) -> None:
-    if kind != owner:
-        raise RunError(f"the scope {scope} is for {owner}; for {kind} take extractor or model")
-
-
-def _fedcp(site: Site, task: Task, method: Any, down: Any) -> tuple[list[str], Network, int]:
-    names = [*task.body.start, *down.head, *down.policy]
-
-    def logits(weights: Params, x: Tensor) -> Tensor:
-        model = down._replace(
-            body={name: weights[name] for name in task.body.start},
-            head={name: weights[name] for name in down.head},
-            policy={name: weights[name] for name in down.policy},
-        )
-        received = {name: leaf.to(x.dtype) for name, leaf in down.head.items()}
-        vector = method._vector(task, model.head).to(x.dtype)
-        return method._logits(task, model, received, vector, task.features(model.body, x), None)  # type: ignore[no-any-return]
-
-    return names, _network(site, logits), task.classes
-
-
-def _gpfl(site: Site, task: Task, method: Any, scope: str) -> tuple[list[str], Network, int]:
-    server = method.init(site.task, 2)[0]
-    table = next(iter(server.embeddings), None)
-    if table is None:
-        raise RunError("this run of GPFL has no category embeddings to piece a model together from")
-    names = [*task.body.start, *server.valve, table]
-
-    def bent(weights: Params, x: Tensor) -> Tensor:
-        valve = {name: weights[name] for name in server.valve}
-        general = weights[table].mean(0)
-        return method._bent(task, valve, task.features(weights, x), general)  # type: ignore[no-any-return]
-
-    if scope == "pseudo_extractor":
-        return names, _network(site, bent), task.width
-    return names, _network(site, lambda weights, x: functional.linear(bent(weights, x), weights[table])), task.classes
+def _pieces(site: Site, down: Tree) -> dict[str, Piece]:
+    return site.method.pieces(site.task.still, down) if "pieces" in site.method.views else {}
 
 
 def _network(site: Site, forward: Callable[[Params, Tensor], Tensor]) -> Network:
@@ -214,11 +176,13 @@ def _network(site: Site, forward: Callable[[Params, Tensor], Tensor]) -> Network
 
 
 def _natural(state: State) -> str:
-    """Return the widest scope that a method's upload has."""
+    """Return the most telling scope that a method's upload has."""
+    if own := _pieces(state.site, state.site.method.send(state.server, 0)):
+        return list(own)[-1]
     sent = _leaves(state.replay(0).up)
     task = state.site.task
     if not any(name in sent for name in task.body.start):
-        raise RunError(f"{type(state.site.method).__name__} uploads no part of the network, so there is nothing to attack")
+        raise RunError(f"{state.site.method.title} uploads no part of the network, so there is nothing to attack")
     return "model" if all(name in sent for name in task.head.start) else "extractor"
 
 

@@ -1,5 +1,7 @@
 """Analyses that need nothing but the record: what was scored, sent, timed and who took part."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from perfed.analysis.communication import cost_to_target
@@ -16,6 +18,7 @@ from perfed.evaluate.summary import rates
 from perfed.report import figures, pictures, studies
 from perfed.report.read import read
 from perfed.report.studies import Frame, Line
+from perfed.runs.assemble import method_of
 
 
 def before_and_after(subject: Subject, options: Options) -> Result:
@@ -103,7 +106,7 @@ def bytes_to_target(subject: Subject, options: Options) -> Result:
     """Count MiB until a target accuracy, as sent and as DualFed counts."""
     if options.target is None:
         raise InputError("communication needs a target accuracy, such as --target 0.85")
-    rule = subject.run.settings.report
+    rule = subject.run.experiment.report
     true = cost_to_target(subject.lines, options.target, rule=rule)
     counted = cost_to_target(subject.lines, options.target, rule=rule, count="paper", parameters=parameters(subject))
     says = []
@@ -135,19 +138,19 @@ def parameters(subject: Subject) -> int:
     if trained is None:
         raise RunError(f"'{subject.path}' has no finished round to count bytes in")
     sent = int(trained["bytes_up"]) // (4 * len(trained["participants"]))
-    if subject.method != "dualfed":
-        return sent
-    return sent + _projector(subject)
+    own = method_of(subject.experiment).counted
+    return sent + (_counted(subject, own) if own else 0)
 
 
-def _projector(subject: Subject) -> int:
+def _counted(subject: Subject, fields: Sequence[str]) -> int:
     from safetensors import safe_open
 
-    states = sorted(subject.folder.glob("checkpoint-*.safetensors"))
+    states = subject.folder.states
     if not states:
-        raise RunError(f"'{subject.path}' has no checkpoint to count the projector in")
+        raise RunError(f"'{subject.path}' has no checkpoint to count the {' and '.join(fields)} in")
+    begin = tuple(f"client-0/mine/{name}/" for name in fields)
     with safe_open(states[-1], framework="np") as file:
-        names = [n for n in file.keys() if n.startswith("client-0/mine/projector/") and "/~" not in n]  # noqa: SIM118
+        names = [n for n in file.keys() if n.startswith(begin) and "/~" not in n]  # noqa: SIM118
         return sum(int(np.prod(file.get_slice(name).get_shape())) for name in names)
 
 
@@ -169,8 +172,8 @@ def seconds(subject: Subject, options: Options) -> Result:
 def learning_curves(subject: Subject, options: Options) -> Result:
     """Draw accuracy and loss over rounds, over all seeds."""
     runs = [read(subject.path)] + ([read(options.reference)] if options.reference else [])
-    picture = figures.curves(runs, figure=subject.run.settings.report, series=subject.run.settings.series)
-    summary = runs[0].summary(report=subject.run.settings.report)
+    picture = figures.curves(runs, figure=subject.run.experiment.report, series=subject.run.experiment.series)
+    summary = runs[0].summary(report=subject.run.experiment.report)
     return Result({"accuracy": summary}, [], figure=picture)
 
 

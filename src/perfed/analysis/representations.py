@@ -1,79 +1,145 @@
-"""How alike, how separated and how spread out representations are (DualFed Figures 4 to 6, GPFL Figure 2)."""
+"""Analyses of representations: maps, how classes separate in them, how alike clients' are, idle and telling features."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from perfed.errors import InputError
+from perfed.analysis import features as feature
+from perfed.analysis import geometry
+from perfed.analysis.result import Options, Result, percent, plain
+from perfed.analysis.subject import State, Subject
+from perfed.errors import RunError
+from perfed.report import studies
+from perfed.report.studies import Frame, Line
+
+POINTS = 1500  # of a map
 
 
-@dataclass(frozen=True)
-class ClientCKA:
-    """Linear CKA between clients' models: row i holds the inputs of client i, column j the model of client j."""
-
-    matrix: tuple[tuple[float, ...], ...]
-    mean: float  # over ordered pairs of different clients
-
-
-def cka(first: Tensor, second: Tensor) -> float:
-    """Return linear CKA of two representations (samples × features) of the same inputs (Kornblith et al., 2019)."""
-    if len(first) != len(second):
-        raise InputError(f"CKA compares representations of the same inputs, got {len(first)} and {len(second)} samples")
-    x, y = (_centred(rows) for rows in (first, second))
-    samples, features = len(x), max(x.shape[1], y.shape[1])
-    if samples < features:  # the same three numbers from samples × samples matrices, which are smaller here
-        x, y = x @ x.T, y @ y.T
-        shared, own = (x * y).sum(), x.norm() * y.norm()
-    else:
-        shared, own = (y.T @ x).square().sum(), (x.T @ x).norm() * (y.T @ y).norm()
-    return float(shared / own)
-
-
-def client_cka(represent: Callable[[int, int], Tensor], clients: int) -> ClientCKA:
-    """Compare clients' models in pairs: ``represent(model, owner)`` is that model's view of the owner's test inputs."""
-    if clients < 2:
-        raise InputError(f"client-wise CKA compares at least two clients, got {clients}")
-    matrix = np.ones((clients, clients))
-    for owner in range(clients):
-        own = represent(owner, owner)
-        for model in range(clients):
-            if model != owner:
-                matrix[owner, model] = cka(own, represent(model, owner))
-    pairs = matrix[~np.eye(clients, dtype=bool)]
-    return ClientCKA(tuple(tuple(row) for row in matrix.tolist()), float(pairs.mean()))
+def tsne(subject: Subject, options: Options) -> Result:
+    """Draw t-SNE maps of the representations of all clients' test samples."""
+    state, ids = subject.last, subject.chosen(options.client)
+    each = max(2, min(options.samples, POINTS // len(ids)))
+    parts = [(client, *state.samples(client, limit=each)) for client in ids]
+    seen = [state.representations(client, x) for client, x, _ in parts]
+    labels = torch.cat([y for *_, y in parts])
+    owners = torch.cat([torch.full((len(y),), client) for client, _, y in parts])
+    panels = {}
+    values: dict[str, Any] = {}
+    for name in seen[0]:
+        rows = torch.cat([own[name] for own in seen])
+        places = geometry.embed(rows, seed=subject.number, perplexity=min(30.0, (len(rows) - 1) / 3))
+        panels[name] = places, labels.numpy(), owners.numpy()
+        values[name] = {
+            "points": places.tolist(),
+            "labels": labels.tolist(),
+            "clients": owners.tolist(),
+            "separation": geometry.separation(rows, labels),
+        }
+    says = [f"{name}: class separation {own['separation']:.3f}" for name, own in values.items()]
+    figure = studies.maps(panels, subject.clients["classes"], [subject.names[c] for c in ids])
+    return Result(values, says, figure=figure)
 
 
-def separation(features: Tensor, labels: Tensor) -> float:
-    """Return class separation R² = 1 − d_within / d_total in cosine distance (Kornblith et al., 2021).
-
-    With U_k the mean of the unit vectors of class k, d_within = 1 − mean ‖U_k‖² and d_total = 1 − ‖mean U_k‖².
-    1 means every class has collapsed to a direction of its own; 0 that classes are no tighter than the whole.
-    """
-    if len(features) != len(labels) or not len(labels):
-        raise InputError(f"separation needs one label per sample, got {len(features)} samples and {len(labels)} labels")
-    unit = torch.nn.functional.normalize(features.double(), dim=1)
-    means = torch.stack([unit[labels == label].mean(0) for label in sorted(set(labels.tolist()))])
-    within = 1 - float(means.square().sum(1).mean())
-    total = 1 - float(means.mean(0).square().sum())
-    return 1 - within / total if total > 1e-12 else 0.0  # one single direction for everything separates nothing
-
-
-def embed(features: Tensor, seed: int = 0, perplexity: float = 30.0) -> NDArray[np.float32]:
-    """Return a t-SNE map (samples × 2) that is the same for the same features and seed."""
-    if not 0 < perplexity < len(features):
-        raise InputError(f"perplexity must lie between 0 and the number of samples ({len(features)}), got {perplexity}")
-    from sklearn.manifold import TSNE
-
-    mapper = TSNE(2, perplexity=perplexity, init="pca", learning_rate="auto", random_state=seed)
-    return np.asarray(mapper.fit_transform(features.detach().double().numpy()), dtype=np.float32)
+def separation(subject: Subject, options: Options) -> Result:
+    """Follow the class-wise separation of representations over rounds, the mean over clients."""
+    ids = subject.chosen(options.client)
+    found: dict[str, list[float]] = {}
+    rounds = []
+    for state in subject.course("separation"):
+        rounds.append(float(state.round))
+        scores: dict[str, list[float]] = {}
+        for client in ids:
+            x, y = state.samples(client, limit=options.samples)
+            if len(set(y.tolist())) > 1:  # one class cannot be apart from others
+                for name, rows in state.representations(client, x).items():
+                    scores.setdefault(name, []).append(geometry.separation(rows, y))
+        if not scores:
+            raise RunError("every client has only one class, so classes cannot be separated")
+        for name, own in scores.items():
+            found.setdefault(name, []).append(sum(own) / len(own))
+    return _course(subject, rounds, found, "class separation")
 
 
-def _centred(rows: Tensor) -> Tensor:
-    centred = rows.double() - rows.double().mean(0)
-    if float(centred.norm()) <= 1e-12 * max(float(rows.double().norm()), 1e-300):
-        raise InputError("CKA is not defined for a representation that is the same for every input")
-    return centred
+def similarity(subject: Subject, options: Options) -> Result:
+    """Compare clients' models in pairs by linear CKA on the owner's test inputs, over rounds."""
+    ids = subject.chosen(None)
+    found: dict[str, list[float]] = {}
+    rounds, last = [], {}
+    for state in subject.course("similarity"):
+        rounds.append(float(state.round))
+        inputs = {client: state.samples(client, limit=options.samples)[0] for client in ids}
+        for name in state.representations(ids[0], inputs[ids[0]][:2]):
+            last[name] = geometry.client_cka(_pairs(state, name, inputs), len(ids))
+            found.setdefault(name, []).append(last[name].mean)
+    drawn = _course(subject, rounds, found, "linear CKA between clients")
+    values = drawn.values | {"matrices": {name: plain(own.matrix) for name, own in last.items()}}
+    if len(rounds) > 1:
+        return Result(values, drawn.says, drawn.columns, drawn.rows, drawn.figure)
+    figure = studies.matrices({name: own.matrix for name, own in last.items()}, subject.names, "linear CKA")
+    return Result(values, drawn.says, drawn.columns, drawn.rows, figure)
+
+
+def _pairs(state: State, name: str, inputs: dict[int, Tensor]) -> Callable[[int, int], Tensor]:
+    return lambda model, owner: state.representations(model, inputs[owner])[name]
+
+
+def _course(subject: Subject, rounds: list[float], found: dict[str, list[float]], label: str) -> Result:
+    says = [f"{name}: {own[-1]:.3f} in round {rounds[-1]:.0f}" for name, own in found.items()]
+    if not subject.kept:
+        says.append("only the last state was kept; a run with snapshots=1 (or 10) shows the course over rounds")
+    rows = [[f"{number:.0f}", *(f"{own[place]:.4f}" for own in found.values())] for place, number in enumerate(rounds)]
+    figure = studies.lines([Frame("", [Line(name, rounds, own) for name, own in found.items()], label)])
+    return Result({"rounds": rounds, **found}, says, ["round", *found], rows, figure)
+
+
+def probe(subject: Subject, options: Options) -> Result:
+    """Classify by nearest neighbours on the features with the highest Fisher scores."""
+    state, ids = subject.last, subject.chosen(options.client)
+    found = {}
+    for client in ids:
+        sides = []
+        for part in ("train", "test"):
+            x, y = state.samples(client, part, max(options.samples, 500))
+            sides.append((state.seen(client, x), y))
+        found[subject.names[client]] = feature.probe(sides[0], sides[1], neighbours=min(10, len(sides[0][0])))
+    lines = [Line(name, [100 * r for r in own.ratios], [100 * a for a in own.accuracies]) for name, own in found.items()]
+    rows = [[name, *(percent(a) for a in own.accuracies)] for name, own in found.items()]
+    best = {name: own.ratios[max(range(len(own.ratios)), key=lambda n: own.accuracies[n])] for name, own in found.items()}
+    says = [f"{name}: best with {100 * share:.0f} % of the features" for name, share in best.items()][:8]
+    ratios = next(iter(found.values())).ratios
+    if len(lines) > 8:
+        lines = [line._replace(label="", faint=True) for line in lines]
+    frame = Frame("", lines, "accuracy (%)", "features kept (%)")
+    return Result(plain(found), says, ["client", *(f"{100 * r:.0f} %" for r in ratios)], rows, studies.lines([frame]))
+
+
+def sparsity(subject: Subject, options: Options) -> Result:
+    """Follow the share of idle features, right before and right after aggregation, over rounds."""
+    ids = subject.chosen(options.client)
+    rounds: list[float] = []
+    before: list[float] = []
+    after: list[float] = []
+    for state in subject.states("sparsity before and after aggregation"):
+        if state.round >= subject.run.experiment.rounds and rounds:
+            continue
+        present = subject.participants(state.round + 1)
+        merged, answers = state.next(present)
+        scores = []
+        for client in [c for c in ids if c in answers]:
+            x, _ = state.samples(client, limit=options.samples)
+            trained = state.seen(client, x, held=(answers[client].after, answers[client].kept.mine))
+            scores.append(feature.redundancy(trained, merged.seen(client, x)))
+        if scores:
+            rounds.append(float(state.round + 1))
+            before.append(sum(s.before for s in scores) / len(scores))
+            after.append(sum(s.after for s in scores) / len(scores))
+    if not rounds:
+        raise RunError("none of these clients took part in a round after a kept state")
+    falls = sum(b > a for b, a in zip(before, after, strict=True))
+    says = [f"aggregation makes features less sparse in {falls} of {len(rounds)} rounds looked at"]
+    lines = [Line("before aggregation", rounds, [100 * v for v in before]), Line("after", rounds, [100 * v for v in after])]
+    rows = [[f"{r:.0f}", percent(b), percent(a)] for r, b, a in zip(rounds, before, after, strict=True)]
+    figure = studies.lines([Frame("", lines, "idle features (%)")])
+    return Result({"rounds": rounds, "before": before, "after": after}, says, ["round", "before %", "after %"], rows, figure)

@@ -1,6 +1,6 @@
 """A run as analyses see it: its record, its clients' states, and any round of it replayed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -9,18 +9,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from perfed import experiment, trees
-from perfed.build import samples_of
+from perfed import methods, trees
 from perfed.errors import InputError, RunError
 from perfed.evaluate.scores import Line
-from perfed.experiment import Run
-from perfed.job import Job
 from perfed.method import Method
-from perfed.record import Lines, get_json, load_state, read_state, snapshots
+from perfed.runs.assemble import method_of
+from perfed.runs.experiment import Experiment
+from perfed.runs.folder import RunFolder, SeedFolder
+from perfed.runs.run import known, opened, reshared
+from perfed.runs.seed import Seed
 from perfed.server import Uploads
-from perfed.transport import Private, Site, Store
+from perfed.serving.personal import Trained
+from perfed.transport import Private, Site
 from perfed.trees import Params, Tree
 
+Held = tuple[Tree, Tree]  # what a client was sent, and its own
 LIMIT = 400  # samples of a client that an analysis looks at, unless told otherwise
 
 
@@ -49,7 +52,7 @@ class State:
         """Return what a client keeps to itself."""
         return self.privates.get(client, self.first)
 
-    def held(self, client: int, *, adapted: bool = True) -> tuple[Tree, Tree]:
+    def held(self, client: int, *, adapted: bool = True) -> Held:
         """Return what a client serves with: what it was sent, and its own."""
         private, method = self.private(client), self.site.method
         down, mine = self.site.withheld.overlay(method.send(self.server, client), private.kept), private.mine
@@ -82,24 +85,31 @@ class State:
         return self.site.federation.inputs(self.site.federation.x[rows], None), self.site.federation.y[rows]
 
     @torch.no_grad()
-    def seen(self, client: int, x: Tensor, part: str = "body", held: tuple[Tree, Tree] | None = None) -> Tensor:
-        """Return what a part of the network (``body``, or one that the method inserts) gives while the client predicts."""
+    def seen(self, client: int, x: Tensor, held: Held | None = None) -> Tensor:
+        """Return the features that the network's body gives while the client predicts."""
         site = self.site
         found: list[Tensor] = []
-        skeleton = site.task.body.skeleton if part == "body" else site.task.parts[part].skeleton
 
         def keep(_module: nn.Module, _inputs: tuple[Tensor, ...], output: Tensor) -> None:
             found.append(output.detach())
 
-        hook = skeleton.serving.register_forward_hook(keep)
+        hook = site.task.body.skeleton.serving.register_forward_hook(keep)
         try:
             down, mine = held or self.held(client)
             site.method.predict(site.task.served, down, mine, x)
         finally:
             hook.remove()
         if not found:
-            raise RunError(f"{type(site.method).__name__} does not use its '{part}' when it predicts")
+            raise RunError(f"{site.method.title} does not use the network's body when it predicts")
         return found[-1]
+
+    @torch.no_grad()
+    def representations(self, client: int, x: Tensor) -> dict[str, Tensor]:
+        """Return what a client's model makes of ``x``, by name: several where the method shows them, else its features."""
+        method = self.site.method
+        if "representations" not in method.views:
+            return {"features": self.seen(client, x)}
+        return method.representations(self.site.task.served, *self.held(client), x)
 
 
 def model(down: Tree, mine: Tree) -> Params:
@@ -113,6 +123,11 @@ def model(down: Tree, mine: Tree) -> Params:
     return found
 
 
+def _state(reached: Trained) -> State:
+    store = reached.store
+    return State(reached.number, reached.site, reached.server, {client: store[client] for client in store}, store.first)
+
+
 @dataclass(frozen=True)
 class Subject:
     """One seed of a run."""
@@ -121,31 +136,35 @@ class Subject:
     seed: int | None = None
 
     @cached_property
-    def run(self) -> Run:
-        return experiment.opened(self.path)
+    def run(self) -> RunFolder:
+        return opened(self.path)
+
+    @cached_property
+    def experiment(self) -> Experiment:
+        return known(self.run)
 
     @cached_property
     def number(self) -> int:
         """The seed."""
-        seeds = self.run.settings.seeds
+        seeds = self.run.experiment.seeds
         if self.seed is not None and self.seed not in seeds:
             raise InputError(f"'{self.path}' has seeds {', '.join(map(str, seeds))}, not {self.seed}")
         return seeds[0] if self.seed is None else self.seed
 
     @property
-    def folder(self) -> Path:
-        return self.run.path / f"seed-{self.number}"
+    def folder(self) -> SeedFolder:
+        return self.run.seed(self.number)
 
     @cached_property
     def lines(self) -> list[Line]:
-        found: list[Line] = list(Lines(self.folder / "rounds.jsonl").read())
+        found: list[Line] = list(self.folder.lines.read())
         if not found:
             raise RunError(f"'{self.path}' has not finished a round yet; `perfed resume {self.path}` goes on with it")
         return found
 
     @cached_property
     def clients(self) -> dict[str, Any]:
-        return dict(get_json(self.folder / "clients.json"))
+        return self.folder.clients
 
     @property
     def names(self) -> list[str]:
@@ -153,56 +172,55 @@ class Subject:
 
     @property
     def method(self) -> str:
-        return self.run.settings.method.name
+        return self.run.experiment.method.name
 
     @cached_property
-    def job(self) -> Job:
-        settings = self.run.settings
-        samples = samples_of(settings)
-        return Job(settings, self.number, self.folder, samples, experiment.splits_of(self.run, samples)[self.number])
+    def _seed(self) -> Seed:
+        return Seed(reshared(self.run, self.experiment).assemble(self.experiment, self.number), self.folder)
+
+    @property
+    def site(self) -> Site:
+        """The method on its clients' data."""
+        return self._seed.made.site
+
+    @property
+    def start(self) -> State:
+        """The state before any training."""
+        made = self._seed.made
+        return State(0, made.site, made.server, {}, made.first)
 
     @cached_property
     def last(self) -> State:
         """The state after the last checkpoint."""
-        if not (self.folder / "checkpoint.json").exists():
+        if self.folder.reached is None:
             raise RunError(f"'{self.path}' has no checkpoint yet; let it finish a round")
-        return self._state(lambda job, store: load_state(self.folder, job.server, store, job.template))
+        return _state(self._seed.at())
 
     @property
     def kept(self) -> list[int]:
         """The rounds after which states were kept."""
-        return list(snapshots(self.folder))
+        return list(self.folder.snapshots)
 
     def states(self, why: str) -> Iterator[State]:
         """Yield the states that were kept along the way, from the first; say how to keep some where there are none."""
-        found = snapshots(self.folder)
-        if not found:
+        if not self.kept:
             raise RunError(
                 f"'{self.path}' kept no states along the way, and {why} over rounds needs them; "
                 "run it again with snapshots=1, or snapshots=10 for every tenth round"
             )
-        for number, path in found.items():
-            yield self._state(self._reader(number, path))
-
-    def _reader(self, number: int, path: Path) -> Callable[[Job, Store], tuple[int, Tree]]:
-        return lambda job, store: (number, read_state(path, job.server, store, job.template))
+        for number in self.kept:
+            yield _state(self._seed.at(number))
 
     def course(self, why: str) -> Iterator[State]:
         """Yield the states kept along the way, or the last one where there are none."""
         yield from self.states(why) if self.kept else iter([self.last])
-
-    def _state(self, read: Callable[[Job, Store], tuple[int, Tree]]) -> State:
-        job = self.job
-        store = Store(job.store.first, len(self.names))  # empty: an early state has fewer clients with one of their own
-        number, server = read(job, store)
-        return State(number, job.site, server, {client: store[client] for client in store}, store.first)
 
     def participants(self, number: int) -> list[int]:
         """Return who took part in a round."""
         line = next((line for line in self.lines if line["round"] == number), None)
         if line is not None:
             return list(line["participants"])
-        return self.run.settings.sampling.participants(self.number, number, len(self.names))
+        return self.run.experiment.sampling.participants(self.number, number, len(self.names))
 
     def chosen(self, client: int | None) -> list[int]:
         """Return the clients to look at: the one that was named, or all."""
@@ -213,7 +231,9 @@ class Subject:
             raise InputError(f"there is no client {client}; clients are numbered 0 to {count - 1}")
         return [client]
 
-    def needs(self, what: str, *methods: str) -> None:
-        """Refuse an analysis of something that only some methods have."""
-        if self.method not in methods:
-            raise RunError(f"{what} is part of {' and '.join(methods)}; '{self.path}' is a run of {self.method}")
+    def needs(self, view: str, what: str) -> None:
+        """Refuse an analysis of something that only some methods show."""
+        method = method_of(self.experiment)
+        if view not in method.views:
+            owners = " and ".join(methods.showing(view))
+            raise RunError(f"{what} is part of {owners}; '{self.path}' is a run of {method.title}")

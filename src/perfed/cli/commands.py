@@ -40,14 +40,14 @@ def run(settings: Words = None, json: Json = False) -> None:
     Common settings: method, method.*, model, data, partition, partition.*, clients, rounds, seeds, budget.lr|epochs|
     batch_size|momentum|weight_decay, sampling.ratio, transport, workers, device, out.
     """
-    from .. import experiment
-    from .. import settings as setting
+    from ..runs import parse
+    from ..runs.run import run as train
 
     file, overrides = words(settings)
-    asked = setting.load(file, overrides)
+    asked = parse.load(file, overrides)
     with progress(len(asked.seeds) * (asked.rounds + 1), asked.method.name) as on_round:
-        done = experiment.run(asked, on_round, _command("run", settings))
-    _show(done.summary(), json)
+        done = train(asked, on_round, _command("run", settings))
+    _show(done.summary, json)
 
 
 @app.command()
@@ -57,17 +57,24 @@ def resume(
     json: Json = False,
 ) -> None:
     """Finish an interrupted run or comparison, bit for bit as if it had never stopped, or give it more rounds."""
-    from .. import comparison, experiment
+    from time import perf_counter
 
-    if comparison.is_comparison(run):
-        left = sum(experiment.left(found, rounds) for found in comparison.opened(run))
-        with progress(left, "compare") as on_round:
-            _show_comparison(comparison.resume(run, on_round, rounds), json)
+    from ..results import conclude
+    from ..runs import compare as comparing
+    from ..runs.folder import CompareFolder
+    from ..runs.run import left, opened
+    from ..runs.run import resume as train
+
+    if CompareFolder.there(run):
+        began = perf_counter()
+        with progress(sum(left(found, rounds) for found in CompareFolder(run).runs), "compare") as on_round:
+            folder = comparing.resume(run, on_round, rounds)
+        _show_comparison(conclude(folder, perf_counter() - began), json)
         return
-    found = experiment.opened(run)
-    with progress(experiment.left(found, rounds), found.settings.method.name) as on_round:
-        done = experiment.resume(run, on_round, rounds)
-    _show(done.summary(), json)
+    found = opened(run)
+    with progress(left(found, rounds), found.experiment.method.name) as on_round:
+        train(found, on_round, rounds)
+    _show(found.summary, json)
 
 
 @app.command()
@@ -76,13 +83,16 @@ def compare(settings: Words = None, json: Json = False) -> None:
 
     fedcp.align=1 sets a field of one method; methods=fedcp,fedcp:align=0 compares a method with its variant.
     """
-    from .. import comparison
+    from time import perf_counter
+
+    from ..results import conclude
+    from ..runs import compare as comparing
 
     file, overrides = words(settings)
-    asked = comparison.load(file, overrides)
+    asked, began = comparing.load(file, overrides), perf_counter()
     with progress(asked.total, "compare") as on_round:
-        done = comparison.run(asked, on_round, _command("compare", settings))
-    _show_comparison(done, json)
+        folder = comparing.run(asked, on_round, _command("compare", settings))
+    _show_comparison(conclude(folder, perf_counter() - began), json)
 
 
 @app.command()
@@ -101,15 +111,15 @@ def report(
 @app.command()
 def methods(
     name: Annotated[str | None, typer.Argument(help="One method, in full.")] = None,
-    model: Annotated[str, typer.Option(help="The network to count bytes for.")] = "mlp",
+    model: Annotated[str | None, typer.Option(help="The network to count bytes for; default: the data's usual one.")] = None,
     data: Annotated[str, typer.Option(help="The data set to count bytes for.")] = "digits",
     json: Json = False,
 ) -> None:
     """List the methods, or show one: paper, fields, what goes down, up and stays private."""
-    from ..catalogue import describe, everything
+    from ..listing import everything
 
     if name is None:
-        rows = everything()
+        rows = [row if "up" in row else row | _crossing(row["name"]) for row in everything()]
         emit(
             rows,
             json,
@@ -119,6 +129,8 @@ def methods(
             ),
         )
         return
+    from ..runs.describe import describe
+
     found = describe(name, model, data)
     emit(found, json, lambda: _describe(found))
 
@@ -126,7 +138,7 @@ def methods(
 @app.command()
 def doctor(json: Json = False) -> None:
     """Say what this machine and installation can do, and what is missing."""
-    from ..catalogue import checkup
+    from ..machine import checkup
 
     found = checkup()
     emit(
@@ -141,6 +153,12 @@ def doctor(json: Json = False) -> None:
 app.command()(paper)
 app.command()(analyze)
 app.command()(export)
+
+
+def _crossing(name: str) -> dict[str, Any]:
+    from ..runs.describe import crossing
+
+    return dict(crossing(name))
 
 
 def _describe(found: dict[str, Any]) -> None:

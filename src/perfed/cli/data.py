@@ -59,16 +59,16 @@ def split(
     json: Json = False,
 ) -> None:
     """Share a data set among clients and write the split: data=… partition=… partition.alpha=… clients=… seed=… out=FILE."""
-    from .. import settings as setting
-    from ..build import samples_of, split_of
+    from ..disk import writing
     from ..errors import InputError
-    from ..files import writing
+    from ..runs import parse
+    from ..runs.assemble import samples_of, split_of
 
     words = dict(word.partition("=")[::2] for word in settings)
     out, seed = words.pop("out", None), words.pop("seed", "0")
     if not out:
         raise InputError("say where to write the split, such as out=my.split")
-    asked = setting.load(None, [*(f"{k}={v}" for k, v in words.items()), f"seeds={seed}"])
+    asked = parse.load(None, [*(f"{k}={v}" for k, v in words.items()), f"seeds={seed}"])
     samples = samples_of(asked)
     made = split_of(asked, samples, asked.seeds[0])
     with writing(Path(out)):

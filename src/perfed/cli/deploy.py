@@ -10,6 +10,7 @@ from .output import emit, note, progress, table, words
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
 Part = Annotated[Path, typer.Argument(help="The part's folder.")]
+Ordinary = Annotated[bool, typer.Option("--supernode", help="Silos on the engine's ordinary SuperNode: slower.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable result on standard output.")]
 
 
@@ -30,7 +31,7 @@ def init(
     json: Json = False,
 ) -> None:
     """Write certificates, keys, the experiment, each silo's configuration and policy, and start scripts."""
-    from ..deploy.layout import Address, init
+    from ..silos.flower.layout import Address, init
 
     file, overrides = words(settings)
     terms: dict[str, Any] = {"seeded_private": True} if seeded else {}
@@ -45,7 +46,7 @@ def init(
 @app.command()
 def check(folder: Annotated[Path, typer.Argument(help="A deployment, or one part of it.")], json: Json = False) -> None:
     """Verify certificates, keys, configurations and policies; warn 30 days before a certificate ends."""
-    from ..deploy.inspect import check
+    from ..silos.flower.inspect import check
 
     found = check(folder)
     emit(found, json, lambda: table(["what", "state", "note"], [[f["what"], f["state"], f["note"]] for f in found]))
@@ -54,42 +55,45 @@ def check(folder: Annotated[Path, typer.Argument(help="A deployment, or one part
 
 
 @app.command()
-def local(folder: Annotated[Path, typer.Argument(help="A deployment.")], json: Json = False) -> None:
+def local(folder: Annotated[Path, typer.Argument(help="A deployment.")], supernode: Ordinary = False, json: Json = False) -> None:
     """Run a whole deployment on this machine, on loopback, and end everything that was started."""
-    from ..deploy import operate
+    from ..silos.flower import operate
 
     with progress(None, "deploy") as on_round:
-        run = operate.local(folder, note, _told(on_round))
+        run = operate.local(folder, note, _told(on_round), ordinary=supernode)
     _show(run, json)
 
 
 @app.command()
 def link(server: Part) -> None:
-    """Keep the link and its executor running at the server, until Ctrl-C."""
-    from ..deploy import operate
+    """Keep the link running at the server, until Ctrl-C."""
+    from ..silos.flower import operate
 
     mark = operate.fresh_mark()
     operate.stay(operate.link(server, mark), mark)
 
 
 @app.command()
-def silo(folder: Part) -> None:
-    """Keep a silo's node running, until Ctrl-C; it comes back when the link was away."""
-    from ..deploy import operate
+def silo(folder: Part, supernode: Ordinary = False) -> None:
+    """Keep a silo running, until Ctrl-C; it comes back when the link was away."""
+    from ..silos.flower import operate
+    from ..silos.flower.engine import misfit
 
+    if not supernode and (why := misfit()):
+        note(f"on an ordinary SuperNode: {why}")
+        supernode = True
     mark = operate.fresh_mark()
-    operate.stay(operate.silo(folder, mark), mark)
+    operate.stay(operate.silo(folder, mark, supernode), mark)
 
 
 @app.command()
 def run(server: Part, json: Json = False) -> None:
-    """At the server: register the silos' keys, run the experiment to its end; after a stop, go on."""
-    from ..deploy import operate
+    """At the server: run the experiment to its end; after a stop, go on."""
+    from ..silos.flower import operate
 
     mark = operate.fresh_mark()
     with progress(None, "deploy") as on_round, operate.ended([], mark):
         operate.until_healthy(server, [])
-        operate.register(server, mark)
         run = operate.follow(server, mark, [], _told(on_round))
     _show(run, json)
 
@@ -107,7 +111,7 @@ def _told(on_round: Any) -> Any:
 
 
 def _show(run: Path, json: bool) -> None:
-    from ..record import get_json
+    from ..disk import get_json
 
     path = run / "summary.json"
     found: dict[str, Any] = get_json(path) if path.exists() else {"run": str(run)}

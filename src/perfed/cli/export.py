@@ -9,7 +9,9 @@ import typer
 from .output import each, emit, note, table
 
 if TYPE_CHECKING:
-    from ..face import PersonalModel
+    from torch import Tensor
+
+    from ..serving.personal import PersonalModel
 
 
 def export(
@@ -31,7 +33,7 @@ def export(
     with the model, and says itself what it takes, its classes, its method and its round.
     """
     from ..errors import InputError, suggest
-    from ..exported import WAYS, export
+    from ..serving.export import WAYS, export
     from ..units import weighed
 
     if f".{kind}" not in WAYS:
@@ -46,9 +48,9 @@ def export(
     place = out or folder / "models"
     rows = []
     for number in each(chosen, "export"):
-        model, classes, about = made(number)
+        model, classes, about, samples = made(number)
         path = place if single else place / f"{model.name.replace(' ', '-').replace('/', '-')}.{kind}"
-        rows.append(export(model, path, classes, about))
+        rows.append(export(model, path, classes, about, samples))
 
     def show() -> None:
         table(
@@ -61,36 +63,35 @@ def export(
     emit(rows, json, show)
 
 
-Made = Callable[[int], tuple["PersonalModel", list[str], dict[str, Any]]]
+Made = Callable[[int], tuple["PersonalModel", list[str], dict[str, Any], "tuple[Tensor, Tensor]"]]
 
 
 def _run(folder: Path, asked: list[str] | None, seed: int | None, at: int | None) -> tuple[list[int], Made]:
     """Return the clients that are asked for, and how to get a model of a run."""
-    from .. import face
-    from ..data.text import Vocabulary
-    from ..errors import suggest
-    from ..record import get_json
+    from .. import api
+    from ..errors import InputError
+    from ..results import Run
 
-    trained = face.open(folder, seed, at)
-    names = list(trained.site.federation.names)
-    numbers = [str(i) for i in range(len(names))]
-    for one in asked or ():
-        if one not in names and one not in numbers:
-            raise suggest("client", one, names)
-    chosen = [names.index(one) if one in names else int(one) for one in asked or ()] or list(range(len(names)))
-    number = trained.site.federation.seed
-    own = folder / f"seed-{number}"
-    classes = get_json(own / "clients.json")["classes"]
-    about: dict[str, Any] = {"run": folder.name, "seed": number}
-    if (own / "vocabulary.json").exists():
-        about["vocabulary"] = Vocabulary.load(own / "vocabulary.json").words
-    return chosen, lambda i: (trained.model(i), classes, about)
+    opened = api.open(folder)
+    if not isinstance(opened, Run):
+        raise InputError(f"'{folder}' is a comparison; export one of its runs: {', '.join(opened.runs)}")
+    trained = opened.trained(seed, at)
+    federation = trained.site.federation
+    chosen = [trained.place(int(one) if one.isdigit() and one not in federation.names else one) for one in asked or ()]
+    place = opened.folder.seed(federation.seed) if opened.folder else None
+    assert place is not None
+    about: dict[str, Any] = {"run": folder.name, "seed": federation.seed}
+    if (vocabulary := place.vocabulary()) is not None:
+        about["vocabulary"] = vocabulary.words
+    classes = place.clients["classes"]
+    return chosen or list(range(len(federation))), lambda i: (trained.model(i), classes, about, federation.some(i))
 
 
 def _silo(folder: Path) -> tuple[list[int], Made]:
     """Return how to get the model that a silo of a deployment serves."""
-    from ..deploy.work import Config, Silo
+    from ..silos.config import SiloConfig
+    from ..silos.silo import Silo
 
-    model, job, ask = Silo(Config.load(folder / "silo.yaml")).model()
+    model, job, ask = Silo(SiloConfig.load(folder / "silo.yaml")).model()
     about = {"run": ask.experiment, "seed": ask.seed} | ({"vocabulary": job.words} if job.words else {})
-    return [0], lambda _: (model, job.facts["classes"], about)
+    return [0], lambda _: (model, job.facts["classes"], about, job.site.federation.some(0))

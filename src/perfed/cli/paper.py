@@ -22,6 +22,13 @@ def paper(
     seeds: Annotated[str, typer.Option(help="Seeds, such as 0 or 0,1,2; default: as many as in the paper.")] = "",
     out: Annotated[Path, typer.Option(help="The folder of all papers' runs, tables and pages.")] = Path("runs/papers"),
     stand_in: Annotated[bool, typer.Option("--stand-in", help="Take data that is here where the paper's is not.")] = False,
+    until_flat: Annotated[
+        bool, typer.Option("--until-flat", help="A seed stops when its curve has not risen beyond noise for --patience rounds.")
+    ] = False,
+    patience: Annotated[
+        int, typer.Option(help="With --until-flat: rounds in a block whose mean must be above earlier ones.")
+    ] = 50,
+    at_most: Annotated[int | None, typer.Option(help="With --until-flat: rounds after which a seed stops in any case.")] = None,
     show: Annotated[bool, typer.Option("--show", help="Run nothing; show what is there beside the published numbers.")] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Run nothing; say what would be run, its time and its disk.")] = False,
     workers: Annotated[int | None, typer.Option(help="Cells at once; default: one per core.")] = None,
@@ -34,15 +41,18 @@ def paper(
     if name is None:
         _list(json)
         return
+    from ..errors import InputError
     from ..papers import load
     from ..papers.plan import Asked, plans, runnable
     from ..papers.run import Work, run
 
+    if at_most is not None and not until_flat:
+        raise InputError("--at-most goes with --until-flat; --rounds N makes an experiment of N rounds")
     recipe = load(name)
     words = tuple(word.strip() for word in only.split(",") if word.strip())
     asked = Asked(words, rounds, fraction, _numbers(seeds), tuple(settings or ()), stand_in)
     cells = plans(recipe, asked)
-    work = Work(recipe, cells, out, _command(), workers)
+    work = Work(recipe, cells, out, _command(), workers, patience if until_flat else None, at_most)
     if plan:
         _plan(work, json)
         return
@@ -50,6 +60,8 @@ def paper(
         runnable(cells)
         for reason in dict.fromkeys(cell.missing for cell in cells if cell.missing):
             note(f"left out: {reason}")
+        for said in work.stops():
+            note(said)
         with progress(work.rounds, name) as on_round:
             run(work, on_round, None if on_round else note)
         _analyse(work)

@@ -29,13 +29,17 @@ class Mine(NamedTuple):
 class APFL(Method[Params, Params, Params, Mine]):
     """Train w as FedAvg does, and v so that α v + (1 − α) w is good."""
 
+    cost = 2.0
+
     share: float = 0.5  # α, weight of the client's own model at the start
     adaptive: bool = True  # whether α follows its slope, once a round
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
     send = broadcast
     merge = average
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 < self.share < 1:
             raise MethodError(f"APFL needs share (α) between 0 and 1, got {self.share:g}: 0 is FedAvg, 1 is Local")
 

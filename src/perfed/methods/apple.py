@@ -38,6 +38,9 @@ class Model(NamedTuple):
 class Apple(Method[Server, Down, Params, Tensor]):
     """Train one's core and one's relation vector through the personal model Σ_j p_ij c_j."""
 
+    title = "APPLE"
+    cost = 2.0
+
     relation_lr: float = 0.001  # η_p, step size of the relation vector
     products: Literal["summed", "averaged"] = "summed"  # ⟨G, c_j⟩ in full, or averaged over entries and tensors
     pull: float = 0.1  # μ, of the relation vector towards the clients' shares of samples

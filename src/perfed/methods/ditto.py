@@ -16,15 +16,23 @@ from ..trees import Params
 class Ditto(Method[Params, Params, Params, Params]):
     """Train w as FedAvg does; train v on the same data, held near the received w."""
 
+    cost = 2.0
+
     spring: float = 1.0  # λ, pull of the personal model towards the received one
     personal_epochs: int = 1  # passes for the personal model
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
     send = broadcast
     merge = average
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive("Ditto", "spring (λ)", self.spring, "without it the personal model is Local; 0.01 to 1 is usual")
         positive("Ditto", "personal_epochs", self.personal_epochs, "the personal model would never be trained")
+
+    @property
+    def passes(self) -> int:
+        return self.budget.epochs + self.personal_epochs
 
     def init(self, task: Task, clients: int) -> tuple[Params, Params]:
         return task.params(), task.params()

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from .. import trees
@@ -12,7 +11,7 @@ from ..errors import MethodError, suggest
 from ..local import Batch, Shard, descend
 from ..local.losses import pooled, supervised_contrast
 from ..method import Method, positive
-from ..server import Uploads, broadcast, mean
+from ..server import average, broadcast
 from ..task import Part, Task, cross_entropy
 from ..trees import Params
 
@@ -30,6 +29,9 @@ class Model(NamedTuple):
 class DualFed(Method[Model, Model, Model, Model]):
     """Classify general features for everybody and projected ones for oneself, and add the two."""
 
+    cost = 1.5
+    counted = ("projector",)
+
     contrast: float = 40.0  # λ, weight of the contrastive loss on projected features; 2 for Office-Home
     temperature: float = 0.2  # τ, of the contrastive loss; 0.05 for Office-Home
     depth: int = 2  # D, linear layers of the projector
@@ -40,11 +42,13 @@ class DualFed(Method[Model, Model, Model, Model]):
     global_classifier: Literal["before", "after"] = "before"  # the projector; after it: DualFed-P, or -G if that is shared
     personal: tuple[str, ...] = ("projector", "personal_classifier")  # parts that stay with their client (Table 7)
     ensemble: Literal["logits", "probabilities"] = "logits"  # what of the two classifiers is added
-    weighting: Literal["uniform", "samples"] = "uniform"  # of the average: the paper's, or by training samples
+    rule: str = "uniform"  # how answers are averaged: evenly, the paper's; weighted by samples, median, trimmed:0.1
 
     send = broadcast
+    merge = average
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.contrast < 0:
             raise MethodError(f"DualFed needs contrast (λ) ≥ 0, got {self.contrast:g}; 40 for PACS, 2 for Office-Home")
         positive("DualFed", "temperature (τ)", self.temperature, "0.2 for PACS, 0.05 for Office-Home")
@@ -54,6 +58,10 @@ class DualFed(Method[Model, Model, Model, Model]):
         for part in self.personal:
             if part not in Model._fields:
                 raise suggest("part of DualFed", part, Model._fields)
+
+    @property
+    def passes(self) -> int:
+        return self.budget.epochs * (1 if self.training == "simultaneous" else 2)
 
     def init(self, task: Task, clients: int) -> tuple[Model, Model]:
         projector = task.part("projector", partial(self._projector, task.width))
@@ -109,17 +117,23 @@ class DualFed(Method[Model, Model, Model, Model]):
             loss = loss + self.contrast * supervised_contrast(u, batch, self.temperature)
         return loss + cross_entropy(task.classify(w.global_classifier, seen), batch) if w.global_classifier else loss
 
-    def merge(self, server: Model, ups: Uploads[Model]) -> Model:
-        return mean(ups, ups.sizes if self.weighting == "samples" else torch.ones(len(ups)))
-
     def predict(self, task: Task, down: Model, mine: Model, x: Tensor) -> Tensor:
-        own, common = self.scores(task, trees.over(down, mine), x)
+        own, common = self.heads(task, down, mine, x).values()
         return own + common if self.ensemble == "logits" else pooled(own, common)
 
-    def scores(self, task: Task, m: Model, x: Tensor) -> tuple[Tensor, Tensor]:
+    def heads(self, task: Task, down: Model, mine: Model, x: Tensor) -> dict[str, Tensor]:
         """Return the logits of the personal and of the global classifier: Eqs. (4) and (3)."""
+        m = trees.over(down, mine)
         u, seen = self._features(task, m, x)
-        return self._personal(task)(m.personal_classifier, u), task.classify(m.global_classifier, seen)
+        return {
+            "personal": self._personal(task)(m.personal_classifier, u),
+            "global": task.classify(m.global_classifier, seen),
+        }
+
+    def representations(self, task: Task, down: Model, mine: Model, x: Tensor) -> dict[str, Tensor]:
+        m = trees.over(down, mine)
+        z = task.features(m.encoder, x)
+        return {"before the projector": z, "after the projector": self._features(task, m, x, z)[0]}
 
     def _features(self, task: Task, m: Model, x: Tensor, z: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return what the personal and what the global classifier sees; ``z`` if the encoder was at work before."""

@@ -27,10 +27,13 @@ class Mine(NamedTuple):
 class FedALA(Method[Params, Params, Params, Mine]):
     """Take the lower layers as received; blend the upper ones with one's own by weights learned on local data."""
 
+    cost = 1.5
+
     layers: int = 1  # p, layers from the top that are blended; those below are taken as received
     mixing_lr: float = 1.0  # η, step size of the blending weights
     sample: float = 0.8  # s, share of the training samples they are learned on, drawn anew each round
     most_epochs: int = 50  # cap on the passes of the first time, which lasts until the loss has settled
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
     stacks: ClassVar[str] = "FedALA first learns to blend until the loss has settled, each client in its own time"
 
@@ -40,11 +43,16 @@ class FedALA(Method[Params, Params, Params, Mine]):
     merge = average
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive("FedALA", "layers (p)", self.layers, "with none it is FedAvg; 1 blends the last layer")
         positive("FedALA", "mixing_lr (η)", self.mixing_lr, "without it FedALA is FedAvg; the paper uses 1")
         positive("FedALA", "most_epochs", self.most_epochs, "the blending weights would never be learned")
         if not 0 < self.sample <= 1:
             raise MethodError(f"FedALA needs sample (s) in (0, 1], got {self.sample:g}; the paper uses 0.8")
+
+    @property
+    def passes(self) -> int:
+        return self.budget.epochs + self.most_epochs
 
     def check(self, task: Task, sizes: list[int], participants: int) -> None:
         if self.layers > len(_layers(task)):

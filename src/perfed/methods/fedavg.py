@@ -15,6 +15,7 @@ from ..trees import Params
 class FedAvg(Method[Params, Params, Params, tuple[()]]):
     """One model for all: the reference that personal models have to beat."""
 
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
     norm: Norm = "all"
 
     send = broadcast

@@ -15,14 +15,22 @@ from ..trees import Params
 class FedAvgFT(Method[Params, Params, Params, tuple[()]]):
     """Federate as FedAvg does; personalise only at the end, by fine-tuning what was received."""
 
+    title = "FedAvg+FT"
+
     tune_epochs: int = 1  # passes over the client's own training data before it is tested
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
     norm: Norm = "all"
 
     send = broadcast
     merge = average
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive("FedAvg with fine-tuning", "tune_epochs", self.tune_epochs, "without tuning it is FedAvg")
+
+    @property
+    def passes(self) -> int:
+        return self.budget.epochs + self.tune_epochs
 
     def init(self, task: Task, clients: int) -> tuple[Params, tuple[()]]:
         return task.params(), ()

@@ -18,13 +18,19 @@ class FedBABU(Method[Params, Params, Params, Params]):
 
     tune_epochs: int = 10  # passes of fine-tuning before a client is tested
     tune: Literal["all", "head", "body"] = "all"  # what fine-tuning moves
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
     norm: Norm = "all"
 
     send = broadcast
     merge = average
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive("FedBABU", "tune_epochs", self.tune_epochs, "it would be tested with the random head it started from")
+
+    @property
+    def passes(self) -> int:
+        return self.budget.epochs + self.tune_epochs
 
     def init(self, task: Task, clients: int) -> tuple[Params, Params]:
         return task.split(task.params())  # one head for all, drawn once: it is never trained nor sent

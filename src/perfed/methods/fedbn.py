@@ -1,15 +1,13 @@
 """FedBN (Li et al., ICLR 2021): FedAvg in which nothing of a BatchNorm layer leaves its client."""
 
 from dataclasses import dataclass
-from typing import Literal
 
-import torch
 from torch import Tensor
 
 from ..errors import MethodError
 from ..local import Shard, descend
 from ..method import Method
-from ..server import Uploads, broadcast, mean
+from ..server import average, broadcast
 from ..task import Norm, Task
 from ..trees import Params
 
@@ -18,12 +16,16 @@ from ..trees import Params
 class FedBN(Method[Params, Params, Params, tuple[()]]):
     """Average everything but normalisation, which absorbs each client's feature shift."""
 
-    weighting: Literal["uniform", "samples"] = "uniform"  # of the average: the original's, or by training samples
+    needs = "BatchNorm"
+
+    rule: str = "uniform"  # how answers are averaged: evenly, the original's; weighted by samples, median, trimmed:0.1
     norm: Norm = "local_all"
 
     send = broadcast
+    merge = average
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.norm != "local_all":
             raise MethodError(
                 f"FedBN keeps all of BatchNorm at home, so norm must be local_all, got {self.norm}; "
@@ -41,9 +43,6 @@ class FedBN(Method[Params, Params, Params, tuple[()]]):
 
     def local(self, task: Task, down: Params, mine: tuple[()], data: Shard) -> tuple[Params, tuple[()]]:
         return descend(task.loss, down, data.epochs(self.budget.epochs), self.budget), ()
-
-    def merge(self, server: Params, ups: Uploads[Params]) -> Params:
-        return mean(ups, ups.sizes if self.weighting == "samples" else torch.ones(len(ups)))
 
     def predict(self, task: Task, down: Params, mine: tuple[()], x: Tensor) -> Tensor:
         return task.logits(down, x)

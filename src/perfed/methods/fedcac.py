@@ -1,5 +1,6 @@
 """FedCAC (Wu et al., ICCV 2023): share boldly what is harmless, cautiously what is critical."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -10,7 +11,7 @@ from .. import keys, trees
 from ..errors import MethodError
 from ..local import Shard, descend
 from ..method import Method
-from ..server import Uploads, mean, mix
+from ..server import Uploads, averaged, mix, rule_of
 from ..task import Task
 from ..trees import Params
 
@@ -31,6 +32,8 @@ class Up(NamedTuple):
 class FedCAC(Method[Server, Params, Up, Masks]):
     """Average harmless parameters over all clients, critical ones over clients whose critical positions agree."""
 
+    cost = 1.1
+
     critical: float = 0.5  # τ, fraction of each tensor held critical
     narrowing: int = 100  # β, rounds until every client trains its critical parameters alone
     choice: Literal["sensitivity", "random", "reversed"] = "sensitivity"  # what is held critical
@@ -39,11 +42,12 @@ class FedCAC(Method[Server, Params, Up, Masks]):
     harmless: Literal["shared", "as_critical"] = "shared"  # the rest: averaged over all, or treated alike
     overlap: Literal["fraction", "jaccard"] = "fraction"  # how the agreement of two masks is counted
     ties: Literal["all", "first"] = "all"  # where entries tie at the cut: all are critical, or as many as τ says
-    weighting: Literal["uniform", "samples"] = "uniform"  # of the averages: the paper's, or by training samples
+    rule: str = "uniform"  # how answers are averaged: evenly, the paper's; weighted; the average over all: median, trimmed:0.1
 
     reveals = "the mask of critical positions, by which the server finds clients alike"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= self.critical <= 1:
             raise MethodError(f"FedCAC needs critical (τ) in [0, 1], got {self.critical:g}; 0.5 is the paper's")
         if self.narrowing < 1:
@@ -87,9 +91,9 @@ class FedCAC(Method[Server, Params, Up, Masks]):
     def merge(self, server: Server, ups: Uploads[Up]) -> Server:
         answers, number = ups.trees, server.round + 1
         team = self.teams([up.critical for up in answers], int(number))
-        weight = ups.sizes if self.weighting == "samples" else torch.ones(len(ups), dtype=torch.float64)
+        weight = ups.sizes if rule_of(self.rule).name == "mean" else torch.ones(len(ups), dtype=torch.float64)
         params = [up.params for up in answers]
-        common = mean(params, weight)  # Eq. (9)
+        common = averaged(self.rule, ups.each(lambda up: up.params))  # Eq. (9)
         models = list(server.models)
         rows = team * weight
         rows = rows / rows.sum(1, keepdim=True)
@@ -103,7 +107,10 @@ class FedCAC(Method[Server, Params, Up, Masks]):
                 )
         return Server(tuple(models), number)
 
-    def teams(self, masks: list[Masks], number: int) -> Tensor:
+    def critical_masks(self, up: Up) -> Masks:
+        return up.critical
+
+    def teams(self, masks: Sequence[Masks], number: int) -> Tensor:
         """Return who works with whom in round ``number``, row by row: Eqs. (7) and (8), with oneself."""
         agreement, same = self.overlaps(masks), torch.eye(len(masks), dtype=torch.bool)
         over = self.collaboration == "none" or (self.collaboration == "narrowing" and number > self.narrowing)
@@ -116,7 +123,7 @@ class FedCAC(Method[Server, Params, Up, Masks]):
         bar = others.mean() + number / self.narrowing * (others.max() - others.mean())
         return ((agreement >= bar - 1e-9) | same).double()
 
-    def overlaps(self, masks: list[Masks]) -> Tensor:
+    def overlaps(self, masks: Sequence[Masks]) -> Tensor:
         """Return how far the critical positions of two clients agree: 1 for equal masks, 0 for disjoint ones."""
         both = torch.zeros(len(masks), len(masks), dtype=torch.float64)
         for name in masks[0]:

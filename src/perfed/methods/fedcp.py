@@ -11,7 +11,7 @@ from .. import keys, trees
 from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..local.losses import WIDTHS, mmd, paired_discrepancy
-from ..method import Method
+from ..method import Method, Piece
 from ..server import average, broadcast
 from ..task import Task, cross_entropy
 from ..trees import Params
@@ -27,6 +27,8 @@ class Model(NamedTuple):
 class FedCP(Method[Model, Model, Model, Params]):
     """Let a conditional policy network decide, sample by sample, which features are personal."""
 
+    cost = 1.5
+
     align: float = 5.0  # λ, pull of the trained features towards the received body's; 0 leaves it out ("w.o. GFM")
     policy: Literal["softmax", "gumbel_train", "gumbel_always"] = "softmax"  # Eq. (4), or noisy as the official code
     context: Literal["both", "client", "sample", "none"] = "both"  # what the policy network sees ("w.o. cs", "w.o. ss")
@@ -36,11 +38,13 @@ class FedCP(Method[Model, Model, Model, Params]):
     activation: Literal["relu", "tanh", "sigmoid"] = "relu"  # its activation
     discrepancy: Literal["mmd", "paired"] = "mmd"  # between feature clouds, or sample by sample
     widths: tuple[float, ...] = WIDTHS  # variances of the kernels
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
     send = broadcast
     merge = average
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.align < 0:
             raise MethodError(f"FedCP needs align (λ) ≥ 0, got {self.align:g}; 5 for a CNN, 1 for ResNet-18 or fastText")
         if not 1 <= self.layers <= 4:
@@ -83,6 +87,33 @@ class FedCP(Method[Model, Model, Model, Params]):
     def after(self, down: Model, up: Model) -> Model:
         return up._replace(head=down.head)  # the answer's head is a blend for the server, not what the client uses
 
+    def policies(self, task: Task, down: Model, mine: Params, x: Tensor) -> Tensor:
+        if self.blend != "policy":
+            raise MethodError(f"this FedCP has no policy network: its blend is '{self.blend}', not 'policy'")
+        return self._served(task, down, mine, task.features(down.body, x))
+
+    def _served(self, task: Task, down: Model, mine: Params, z: Tensor) -> Tensor:
+        return self.personal(task, down.policy, self._vector(task, mine), z, self._serving_key(task, z.device))
+
+    def heads(self, task: Task, down: Model, mine: Params, x: Tensor) -> dict[str, Tensor]:
+        z = task.features(down.body, x)
+        if self.blend == "personal":
+            return {"personal": task.classify(mine, z)}
+        s = self._served(task, down, mine, z) if self.blend == "policy" else None
+        own, common = (z, z) if s is None else (s * z, (1 - s) * z)
+        return {"personal": task.classify(mine, own), "global": task.classify(down.head, common)}
+
+    def pieces(self, task: Task, down: Model) -> dict[str, Piece]:
+        """Return the client's model as far as it is uploaded, its blended head in the place of its own."""
+
+        def logits(weights: Params, x: Tensor) -> Tensor:
+            m = Model(*({name: weights[name] for name in part} for part in down))
+            received = {name: leaf.to(x.dtype) for name, leaf in down.head.items()}
+            vector = self._vector(task, m.head).to(x.dtype)
+            return self._logits(task, m, received, vector, task.features(m.body, x), None)
+
+        return {"upload": Piece([name for part in down for name in part], logits, task.classes)}
+
     def personal(self, task: Task, policy: Params, vector: Tensor, z: Tensor, key: Tensor | None) -> Tensor:
         """Return s, the share of each feature that goes to the personal head."""
         client = vector.expand_as(z)
@@ -98,10 +129,12 @@ class FedCP(Method[Model, Model, Model, Params]):
         frozen = task.still if task.mode == "train" else task  # its statistics never move, and serve when it serves
         if self.blend == "sum":
             return task.classify(m.head, z) + frozen.classify(head, z)
-        if key is None and self.policy == "gumbel_always":
-            key = keys.key(task.seed, "serve").to(z.device)
-        s = self.personal(task, m.policy, vector, z, key)
+        s = self.personal(task, m.policy, vector, z, self._serving_key(task, z.device) if key is None else key)
         return task.classify(m.head, s * z) + frozen.classify(head, (1 - s) * z)
+
+    def _serving_key(self, task: Task, device: torch.device) -> Tensor | None:
+        """Return the key of the noise that the official code also serves with."""
+        return keys.key(task.seed, "serve").to(device) if self.policy == "gumbel_always" else None
 
     def _vector(self, task: Task, head: Params) -> Tensor:
         """Return the client's direction: its head's weights multiplied out, summed over classes, of length one."""

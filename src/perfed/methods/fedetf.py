@@ -33,15 +33,21 @@ class FedETF(Method[Model, Model, Model, Params]):
     personal_epochs: int = 3  # passes for the class vectors, then as many for the projection, in each of these rounds
     vector_lr: float = 0.1  # step size of the class vectors in fine-tuning
     projection_lr: float = 0.05  # step size of the projection in fine-tuning
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
     norm: Norm = "all"
 
     send = broadcast
     merge = average
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.personal < 0:
             raise MethodError(f"FedETF needs personal ≥ 0, got {self.personal}; 20 is the original's")
         positive("FedETF", "personal_epochs", self.personal_epochs, "personal=0 turns fine-tuning off")
+
+    @property
+    def passes(self) -> int:
+        return self.budget.epochs + 2 * self.personal * self.personal_epochs
 
     def check(self, task: Task, sizes: list[int], participants: int) -> None:
         if task.classes < 2 or self._width(task) < task.classes:

@@ -9,7 +9,7 @@ from torch import Tensor
 from .. import keys, trees
 from ..errors import MethodError
 from ..local import Shard, descend
-from ..local.losses import surprise
+from ..local.losses import cross_entropy_each
 from ..method import Method, positive
 from ..server import Uploads
 from ..task import Task
@@ -39,6 +39,8 @@ class Up(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class FedFomo(Method[Server, Down, Up, Params]):
     """Move towards the models that lower the loss on held-out samples, in proportion to gain per distance."""
+
+    cost = 1.5
 
     models: int = 5  # M, models sent to each client
     held_out: float = 0.2  # share of the training samples that judge models and are never trained on
@@ -124,6 +126,6 @@ def _loss(task: Task, params: Params, data: Shard) -> Tensor:
     total = count = torch.zeros((), device=data.rows.device)
     for batch in data.passes():
         mask = torch.ones_like(batch.y) if batch.mask is None else batch.mask
-        losses = surprise(task.served.logits(params, batch.x), batch.y)
+        losses = cross_entropy_each(task.served.logits(params, batch.x), batch.y)
         total, count = total + (losses * mask).sum(), count + mask.sum()
     return total / count.clamp(min=1)

@@ -15,6 +15,8 @@ from ..trees import Params
 class FedPer(Method[Params, Params, Params, Params]):
     """Average the body; never let the head leave."""
 
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
+
     send = broadcast
     merge = average
 

@@ -26,6 +26,8 @@ class Mine(NamedTuple):
 class FedPHP(Method[Params, Params, Params, Mine]):
     """Pull the features of the received model towards those of the client's own past; serve that past."""
 
+    cost = 1.4
+
     lesson: float = 0.05  # λ, weight of the lesson; the cross-entropy has 1 − λ
     keep: float = 0.9  # μ, share of the past kept once a client has taken part as often as expected
     rounds: int = 1000  # T, rounds of the run: filled in from the experiment where none are given
@@ -33,11 +35,13 @@ class FedPHP(Method[Params, Params, Params, Mine]):
     transfer: Literal["mmd", "mmd_fixed", "distil"] = "mmd"  # scaled kernels, FedCP's kernels, or soft labels
     temperature: float = 4.0  # of the teacher's soft labels, where transfer is "distil"
     variant: Literal["original", "pfllib2022"] = "original"  # the past teaches and is served, or PFLlib's scheme of 2022
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
     send = broadcast
     merge = average
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive("FedPHP", "lesson (λ)", self.lesson, "without it the past teaches nothing; the original uses 0.05 or 0.1")
         positive("FedPHP", "keep (μ)", self.keep, "without it nothing is inherited; the paper uses 0.9")
         positive("FedPHP", "temperature", self.temperature, "the original uses 4")

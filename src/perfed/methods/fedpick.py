@@ -32,6 +32,8 @@ class Model(NamedTuple):
 class FedPick(Method[Model, Model, Model, Model]):
     """Classify all features for everybody and the selected ones for oneself; let each teach the other."""
 
+    cost = 1.2
+
     temperature: float = 1.0  # τ, of the mask; 10 for Digits-Five
     personal_loss: float = 1.0  # λ_lce, weight of the selected features' cross-entropy; 10 for Digits-Five
     entropy: float = 0.001  # λ_ent, how strongly rejected features are kept from telling classes apart
@@ -42,12 +44,14 @@ class FedPick(Method[Model, Model, Model, Model]):
     ensemble: Literal["logits", "probabilities", "global"] = "logits"  # what is served; "global" is "w/o Ensemble"
     teachers: Literal["moving", "fixed"] = "moving"  # whether gradients of the mutual teaching reach the teaching side
     entropy_scope: Literal["all", "selector"] = "all"  # what the entropy loss trains: also the encoder, or not
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
     norm: Norm = "local_all"
 
     send = broadcast
     merge = average
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive("FedPick", "temperature (τ)", self.temperature, "it divides the mask's logits; the paper has 1 and 10")
         if min(self.personal_loss, self.entropy, self.distil) < 0:
             raise MethodError("FedPick needs personal_loss, entropy and distil ≥ 0; the paper has 1, 0.001 and 1")
@@ -114,16 +118,32 @@ class FedPick(Method[Model, Model, Model, Model]):
         return soft + (hard - soft).detach()  # in this order the sum is exactly 0 or 1
 
     def predict(self, task: Task, down: Model, mine: Model, x: Tensor) -> Tensor:
-        own, common = self.scores(task, trees.over(down, mine), x)
-        if own is None or self.ensemble == "global":
+        *own, common = self.heads(task, down, mine, x).values()
+        if not own or self.ensemble == "global":
             return common
-        return own + common if self.ensemble == "logits" else pooled(own, common)
+        return own[0] + common if self.ensemble == "logits" else pooled(own[0], common)
 
-    def scores(self, task: Task, m: Model, x: Tensor) -> tuple[Tensor | None, Tensor]:
+    def heads(self, task: Task, down: Model, mine: Model, x: Tensor) -> dict[str, Tensor]:
         """Return the logits of the personal classifier, if there is one, and of the global classifier."""
+        m = trees.over(down, mine)
         z = task.features(m.encoder, x)
-        own = _another(task, "chosen")(m.chosen, z * self.mask(task, m.selector, z)) if m.selector else None
-        return own, task.classify(m.head, z)
+        if not m.selector:
+            return {"global": task.classify(m.head, z)}
+        own = _another(task, "chosen")(m.chosen, z * self.mask(task, m.selector, z))
+        return {"personal": own, "global": task.classify(m.head, z)}
+
+    def selected(self, task: Task, down: Model, mine: Model, x: Tensor) -> Tensor:
+        if self.selection == "none":
+            raise MethodError("this FedPick has no selector: its selection is 'none'")
+        m = trees.over(down, mine)
+        return self.mask(task, m.selector, task.features(m.encoder, x))
+
+    def representations(self, task: Task, down: Model, mine: Model, x: Tensor) -> dict[str, Tensor]:
+        z = task.features(down.encoder, x)
+        if self.selection == "none":
+            return {"features": z}
+        mask = self.mask(task, trees.over(down, mine).selector, z)
+        return {"selected features": z * mask, "rejected features": z * (1 - mask)}
 
 
 def _selector(task: Task) -> Part:

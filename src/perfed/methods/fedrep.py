@@ -16,14 +16,22 @@ from ..trees import Params
 class FedRep(Method[Params, Params, Params, Params]):
     """Fit the head to the received body, then move the body towards that head."""
 
+    cost = 1.5
+
     head_epochs: int = 1  # passes over the data for the head before the body moves
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
     send = broadcast
     merge = average
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.head_epochs < 1:
             raise MethodError(f"FedRep needs head_epochs ≥ 1, got {self.head_epochs}: its head would never be trained")
+
+    @property
+    def passes(self) -> int:
+        return self.budget.epochs + self.head_epochs
 
     def init(self, task: Task, clients: int) -> tuple[Params, Params]:
         return task.split(task.params())

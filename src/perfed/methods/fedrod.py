@@ -22,6 +22,8 @@ class Model(NamedTuple):
 class FedRoD(Method[Params, Params, Params, Params]):
     """Train body and generic head by balanced softmax; let a personal head correct its scores, without moving them."""
 
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
+
     send = broadcast
     merge = average
 

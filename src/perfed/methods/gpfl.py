@@ -12,7 +12,7 @@ from torch.linalg import vector_norm
 from .. import keys, trees
 from ..errors import MethodError
 from ..local import Batch, Shard, descend
-from ..method import Method
+from ..method import Method, Piece
 from ..server import average, broadcast
 from ..task import Part, Task, cross_entropy
 from ..trees import Params
@@ -41,6 +41,8 @@ class Model(NamedTuple):
 class GPFL(Method[Shared, Shared, Shared, Mine]):
     """Bend features two ways: towards the embedding of their category, and for a head of one's own."""
 
+    cost = 1.2
+
     magnitude: float = 0.01  # λ, pull of general features to their received embedding; 0 is "w/o L_mlg"
     decay: float = 0.1  # μ, weight decay of valve and embeddings; 1 for HAR-CNN, 0 for ResNet-18 and fastText
     personal_input: bool = True  # whether conditions follow the embeddings; False, two constants, is "w/o PCI"
@@ -50,6 +52,7 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
     source: Literal["received", "stale"] = "received"  # embeddings behind the conditions; stale: the official code's
     distance: Literal["batch", "sample", "square"] = "batch"  # of L_mlg: norm over the batch, mean norm, mean square
     penalty: Literal["decay", "norms"] = "decay"  # what μ weighs: half the squares, or the norms that Eq. (11) prints
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
     send = broadcast
     merge = average
@@ -57,6 +60,7 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
     reveals = "where stale embeddings are asked for, the embeddings a client keeps are those it uploaded"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.magnitude < 0 or self.decay < 0:
             raise MethodError(
                 f"GPFL needs magnitude (λ) and decay (μ) ≥ 0, got {self.magnitude:g} and {self.decay:g}; a CNN has 0.01 and 0.1"
@@ -97,6 +101,24 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
     def predict(self, task: Task, down: Shared, mine: Mine, x: Tensor) -> Tensor:
         _, own = self._conditions(task, down, mine)
         return task.classify(mine.head, self._bent(task, down.valve, task.features(down.body, x), own))
+
+    def pieces(self, task: Task, down: Shared) -> dict[str, Piece]:
+        """Return extractor and valve under the general condition, alone and with the embeddings as classifier."""
+        if not self.embeddings:
+            return {}
+        names = [name for part in down for name in part]
+
+        def bent(weights: Params, x: Tensor) -> Tensor:
+            valve = {name: weights[name] for name in down.valve}
+            return self._bent(task, valve, task.features(weights, x), weights[TABLE].mean(0))
+
+        def classified(weights: Params, x: Tensor) -> Tensor:
+            return F.linear(bent(weights, x), weights[TABLE])
+
+        return {
+            "pseudo_extractor": Piece(names, bent, task.width),
+            "pseudo_model": Piece(names, classified, task.classes),
+        }
 
     def _conditions(self, task: Task, down: Shared, mine: Mine) -> tuple[Tensor, Tensor]:
         """Return g and p, constants of the round: Eqs. (5) and (7)."""

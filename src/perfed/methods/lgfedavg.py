@@ -1,7 +1,7 @@
 """LG-FedAvg (Liang et al., 2020): bodies of one's own under a shared head, after a start from FedAvg."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from .. import trees
 from ..errors import MethodError
 from ..local import Shard, descend
 from ..method import Method
-from ..server import Uploads, mean
+from ..server import Uploads, averaged
 from ..task import Task
 from ..trees import Params
 
@@ -42,11 +42,14 @@ class Mine(NamedTuple):
 class LGFedAvg(Method[Server, Down, Up, Mine]):
     """Train everything together for a while; then keep the body and average only the head."""
 
+    title = "LG-FedAvg"
+
     warmup: int = 20  # rounds of full FedAvg before bodies become personal
     rounds: int = 300  # T, rounds of the whole run
-    weighting: Literal["uniform", "samples"] = "uniform"  # of the averages: the original's, or by training samples
+    rule: str = "uniform"  # how answers are averaged: evenly, the original's; weighted by samples, median, trimmed:0.1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= self.warmup < self.rounds:
             raise MethodError(
                 f"LG-FedAvg needs warmup in [0, rounds), got {self.warmup} of {self.rounds} rounds: "
@@ -85,7 +88,7 @@ class LGFedAvg(Method[Server, Down, Up, Mine]):
         return trees.map(lambda own, first: torch.where(mine.begun, own, first), mine.body, down.checkpoint)
 
     def merge(self, server: Server, ups: Uploads[Up]) -> Server:
-        new = mean(ups, ups.sizes if self.weighting == "samples" else torch.ones(len(ups)))
+        new = averaged(self.rule, ups)
         if new.common:
             return server._replace(body=new.common, head=new.head, round=server.round + 1)
         begun = server.begun.scatter(0, torch.tensor(ups.ids), True)

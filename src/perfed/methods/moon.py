@@ -16,9 +16,13 @@ from ..trees import Params
 class Moon(Method[Params, Params, Params, Params]):
     """Contrast each sample's feature with what the received and the client's last model make of it."""
 
+    title = "MOON"
+    cost = 2.0
+
     contrast: float = 1.0  # μ, weight of the contrastive term
     temperature: float = 0.5  # τ, of the similarities
     projection: bool = False  # whether a projection head (two linear layers) stands between body and head
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
     norm: Norm = "all"
 
     reveals = "the previous model is the client's last answer, which the server has had"
@@ -27,6 +31,7 @@ class Moon(Method[Params, Params, Params, Params]):
     merge = average
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive("MOON", "contrast (μ)", self.contrast, "without it MOON is FedAvg; the paper tries 0.1, 1, 5 and 10")
         positive("MOON", "temperature (τ)", self.temperature, "similarities are divided by it; the paper's is 0.5")
 

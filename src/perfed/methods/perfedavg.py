@@ -19,12 +19,17 @@ from ..trees import Params
 class PerFedAvg(Method[Params, Params, Params, tuple[()]]):
     """Take the slope after a trial step on one batch, measured on a second one: the first-order version."""
 
+    title = "Per-FedAvg"
+    cost = 2.0
+
     step: float | None = None  # α, size of the trial step and of the one before a test; if none, the budget's lr
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
     send = broadcast
     merge = average
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive("Per-FedAvg", "step (α)", self.reach, "without a trial step it is FedAvg on every second batch")
 
     @property

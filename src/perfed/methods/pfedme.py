@@ -10,7 +10,7 @@ from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..local.losses import proximal
 from ..method import Method, positive
-from ..server import Uploads, broadcast, mean
+from ..server import Uploads, averaged, broadcast
 from ..task import Task
 from ..trees import Params
 
@@ -19,15 +19,20 @@ from ..trees import Params
 class PFedMe(Method[Params, Params, Params, Params]):
     """Per batch, solve roughly for the personal model near w, then draw w towards it."""
 
+    title = "pFedMe"
+    cost = 5.0
+
     spring: float = 15.0  # λ, pull of the personal model towards w
     steps: int = 5  # K, steps of the personal model per batch
     personal_lr: float = 0.01  # η_p, size of these steps
     decay: float = 0.001  # weight decay of the personal model
     stride: float = 1.0  # β, how far the server moves towards the average; above 1 it goes beyond
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
     send = broadcast
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive("pFedMe", "spring (λ)", self.spring, "without it w never moves; the paper uses 15")
         positive("pFedMe", "steps (K)", self.steps, "the personal model would never be trained")
         positive("pFedMe", "personal_lr (η_p)", self.personal_lr, "the personal model would never be trained")
@@ -37,6 +42,10 @@ class PFedMe(Method[Params, Params, Params, Params]):
                 f"pFedMe needs budget.lr · spring (ηλ) < 1, got {self.budget.lr * self.spring:g}: "
                 f"w would jump past the personal model; a spring below {1 / self.budget.lr:g} fits this learning rate"
             )
+
+    @property
+    def passes(self) -> int:
+        return self.budget.epochs * self.steps
 
     def init(self, task: Task, clients: int) -> tuple[Params, Params]:
         return task.params(), task.params()
@@ -60,7 +69,7 @@ class PFedMe(Method[Params, Params, Params, Params]):
         return descend(held, personal, [batch] * self.steps, budget)
 
     def merge(self, server: Params, ups: Uploads[Params]) -> Params:
-        middle = mean(ups, ups.sizes)
+        middle = averaged(self.rule, ups)
         if self.stride == 1:
             return middle
         return trees.state(middle) | trees.lerp(trees.weights(server), trees.weights(middle), self.stride)

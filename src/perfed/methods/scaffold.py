@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from .. import trees
 from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..method import Method, positive
-from ..server import Uploads, combine, mean
+from ..server import Uploads, averaged, combine
 from ..task import Norm, Task
 from ..trees import Params
 
@@ -36,11 +36,14 @@ class Up(NamedTuple):
 class Scaffold(Method[Server, Down, Up, Params]):
     """Step along g − c_i + c, where c_i and c remember the gradients of the client and of everyone."""
 
+    title = "SCAFFOLD"
+
     server_lr: float = 1.0  # η_g, how far the server goes towards the mean answer
-    weighting: Literal["uniform", "samples"] = "uniform"  # of the mean model
+    rule: str = "uniform"  # how answers are averaged: evenly, the paper's; weighted by samples, median, trimmed:0.1
     norm: Norm = "all"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive("SCAFFOLD", "server_lr (η_g)", self.server_lr, "the server would never move; 1 is usual")
         if self.budget.optimizer != "sgd":
             raise MethodError(
@@ -76,7 +79,7 @@ class Scaffold(Method[Server, Down, Up, Params]):
 
     def merge(self, server: Server, ups: Uploads[Up]) -> Server:
         answers = ups.trees
-        model = mean([up.model for up in answers], ups.sizes if self.weighting == "samples" else torch.ones(len(ups)))
+        model = averaged(self.rule, ups.each(lambda up: up.model))
         if self.server_lr != 1:
             model = trees.lerp(server.model, model, self.server_lr)
         share = 1 / int(server.clients)  # |S|/N times the mean over S: absent clients count with no change

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..method import Method, positive
-from ..server import Uploads, combine, mean
+from ..server import Uploads, averaged, combine
 from ..task import Norm, Part, Task
 from ..trees import Params
 
@@ -41,9 +41,11 @@ class SphereFed(Method[Server, Down, Up, tuple[()]]):
     projection: bool = False  # whether a trained linear layer follows the body: after a ReLU half the sphere is out of reach
     ridge: float = 1.0  # r, of the least squares of the calibration
     rounds: int = 300  # T, the round that calibrates
+    rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
     norm: Norm = "all"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive("SphereFed", "ridge (r)", self.ridge, "features that never vary would make the least squares singular")
         if self.rounds < 1 + self.calibrate:
             raise MethodError(
@@ -99,7 +101,7 @@ class SphereFed(Method[Server, Down, Up, tuple[()]]):
     def merge(self, server: Server, ups: Uploads[Up]) -> Server:
         answers = ups.trees
         if answers[0].body:  # a classifier calibrated for another body is forgotten
-            body = mean([up.body for up in answers], ups.sizes)
+            body = averaged(self.rule, ups.each(lambda up: up.body))
             return Server(body, server.head, torch.zeros_like(server.calibrated), server.round + 1)
         total = combine([1.0] * len(answers), [up.statistics for up in answers])
         gram, cross = total["gram"].double(), total["cross"].double()

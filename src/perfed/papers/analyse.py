@@ -8,12 +8,13 @@ from perfed.analysis import privacy
 from perfed.analysis.catalogue import analyse as study
 from perfed.analysis.catalogue import finite, save
 from perfed.analysis.result import Options
-from perfed.analysis.subject import State, Subject
+from perfed.analysis.subject import Subject
+from perfed.disk import put_json
 from perfed.errors import PerfedError
 from perfed.papers.plan import Plan
 from perfed.papers.run import Work
 from perfed.papers.values import attacked
-from perfed.record import put_json
+from perfed.runs.folder import RunFolder
 
 # The others are read off the table (fairness, timing, communication, stability, sweep) or drawn on every page (curves).
 DRAWN = (
@@ -40,7 +41,7 @@ def analyse(work: Work) -> Iterator[str]:
 def _draw(work: Work, plan: Plan, name: str) -> Iterator[str]:
     title = f"{name}--{plan.row.id}--{plan.column.id}"
     place, run = work.folder / "figures" / f"{title}.json", work.path(plan)
-    if place.exists() and place.stat().st_mtime > max(path.stat().st_mtime for path in run.glob("seed-*/final.json")):
+    if place.exists() and place.stat().st_mtime > RunFolder(run).ended:
         return
     try:
         save(study(run, name), work.folder / "figures", title)
@@ -62,15 +63,10 @@ def _attack(work: Work) -> Iterator[str]:
         try:
             shared = f"{plan.settings.model.plain()} {plan.settings.data.plain()} {plan.settings.budget.lr}"
             if shared not in controls:
-                controls[shared] = privacy.control(_start(subject), 0, options)
+                controls[shared] = privacy.control(subject.start, 0, options)
             found = privacy.attack(subject, options, controls[shared])
         except PerfedError as wrong:
             yield f"attack on {plan.name}: {wrong}"
             continue
         save(found, work.folder / "figures", f"attack--{plan.row.id}--{plan.column.id}")
         put_json(Path(place), finite(found.values))
-
-
-def _start(subject: Subject) -> State:
-    job = subject.job
-    return State(0, job.site, job.server, {}, job.store.first)

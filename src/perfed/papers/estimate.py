@@ -11,34 +11,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from perfed import models, trees
-from perfed.build import method_of
+from perfed import methods, models, trees
 from perfed.data.catalogue import CATALOGUE
+from perfed.data.facts import facts
 from perfed.data.inputs import channels_last
 from perfed.papers import listing, load
 from perfed.papers.paper import nested
 from perfed.papers.stand_in import here, sizes
-from perfed.settings import Settings, build
+from perfed.runs.assemble import method_of
+from perfed.runs.experiment import Experiment
+from perfed.runs.parse import build
 from perfed.task import Task
 
 STEP = 10  # samples of a timed step at most; more only cost time in proportion
 REPEATS = 2  # the fastest counts: whatever else the machine does only adds
-# Passes over the training data relative to FedAvg: what a method trains besides, from its algorithm.
-PASSES = {
-    "apfl": 2.0, "apple": 2.0, "ditto": 2.0, "dualfed": 1.5, "fedala": 1.5, "fedcac": 1.1, "fedcp": 1.5, "fedfomo": 1.5,
-    "fedphp": 1.4, "fedpick": 1.2, "fedproto": 1.3, "fedrep": 1.5, "gpfl": 1.2, "moon": 2.0, "perfedavg": 2.0,
-    "pfedme": 5.0,
-}  # fmt: skip
-SHAPES = {  # of an input, where the catalogue's picture size does not say it
-    "ag_news": (200,), "amazon": (5000,), "cifar10": (3, 32, 32), "cifar100": (3, 32, 32), "digits": (1, 8, 8),
-    "digits_domains": (1, 16, 16), "fashion_mnist": (1, 28, 28), "har": (9, 1, 128), "mnist": (1, 28, 28),
-    "tiny_imagenet": (3, 64, 64),
-}  # fmt: skip
 SIZES = (64, 112)  # pixels at which networks for larger pictures are timed
 WORDS = 30_000  # of a vocabulary; its size hardly matters for the time of a step
 
 
-def seconds(settings: Settings) -> float:
+def seconds(settings: Experiment) -> float:
     """Return the seconds of one seed on one core."""
     entry = CATALOGUE.get(settings.data.name)
     if entry is None:
@@ -47,11 +38,11 @@ def seconds(settings: Settings) -> float:
     batch = min(STEP, settings.budget.batch_size)
     train, test = per_sample(settings.model.name, tuple(sorted(options.items())), shape_of(settings), entry.classes, batch)
     fitted, tested = samples(settings)
-    passes = PASSES.get(settings.method.name, 1.0) * settings.budget.epochs * settings.sampling.ratio
+    passes = methods.find(settings.method.name).cost * settings.budget.epochs * settings.sampling.ratio
     return settings.rounds * (fitted * passes * train + tested * test * (2 if settings.after else 1) / settings.every)
 
 
-def room(settings: Settings) -> float:
+def room(settings: Experiment) -> float:
     """Return the bytes of the states that one seed leaves on disk: the last one, and those kept for analyses."""
     entry = CATALOGUE.get(settings.data.name)
     if entry is None:
@@ -78,20 +69,17 @@ def task_of(model: str, options: tuple[tuple[str, Any], ...], shape: tuple[int, 
     return Task.of(net, shape, max(2, classes), example=noise(model, 2, shape))
 
 
-def shape_of(settings: Settings) -> tuple[int, ...]:
+def shape_of(settings: Experiment) -> tuple[int, ...]:
     """Return the shape of an input, whether its data is here or not."""
-    entry = CATALOGUE[settings.data.name]
-    size = settings.data.options.get("size") or entry.size
-    shape = SHAPES.get(entry.name, (3, size or 64, size or 64))
-    return (shape[0], size, size) if size and len(shape) == 3 and shape[1] == shape[2] else shape
+    return facts(settings.data.name, settings.data.options).shape
 
 
-def clients_of(settings: Settings) -> int:
+def clients_of(settings: Experiment) -> int:
     """Return how many clients take part."""
     return settings.clients or len(CATALOGUE[settings.data.name].groups) or 20
 
 
-def samples(settings: Settings) -> tuple[float, float]:
+def samples(settings: Experiment) -> tuple[float, float]:
     """Return how many samples all clients together train on and are tested on in a round."""
     entry = CATALOGUE[settings.data.name]
     train, test = sizes(entry)

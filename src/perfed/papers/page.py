@@ -11,6 +11,7 @@ from perfed.report import page as pages
 from perfed.report.read import Run, options, read
 from perfed.report.sections import WIDTH, Notes, Picture, Section
 from perfed.report.tables import Table
+from perfed.units import signed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,7 +52,7 @@ def _beside(recipe: Recipe, found: Sequence["Answer"], table: Table) -> Section:
     if table.notes:
         parts += [("heading", "What differs from the paper’s experiment"), ("notes", Notes(table.notes, warn=True))]
     rows = [
-        [_column(recipe, entry["column"]), str(entry["rows"]), f"{entry['spearman']:.2f}", f"{entry['difference']:+.2f}"]
+        [_column(recipe, entry["column"]), str(entry["rows"]), f"{entry['spearman']:.2f}", signed(entry["difference"], 2)]
         for entry in agreement(found)
     ]
     if rows:

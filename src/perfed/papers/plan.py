@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from perfed import settings as setting
 from perfed.errors import DataError, InputError
 from perfed.papers.choose import choose
 from perfed.papers.paper import Settings as Flat
 from perfed.papers.paper import flat, nested
 from perfed.papers.recipe import Cell, Entry, Published, Reading, Recipe
 from perfed.papers.stand_in import editions, missing, replaced
-from perfed.settings import Settings
+from perfed.runs import parse
+from perfed.runs.experiment import Experiment
 
 IN_ROUNDS = {"method.narrowing": 1, "method.warmup": 0}  # schedules counted in rounds shrink with them, to no less
 PER_CLIENT = ("partition.samples", "partition.test_size", "partition.train_size")
@@ -44,7 +44,7 @@ class Plan:
 
     row: Entry
     column: Entry
-    settings: Settings | None  # None: cannot be run here
+    settings: Experiment | None  # None: cannot be run here
     reading: Reading
     published: Published | None
     reduced: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ def _plans(recipe: Recipe, asked: Asked, cells: Sequence[Cell]) -> Iterator[Plan
         yield Plan(cell.row, cell.column, None if gone else made, reading, cell.published, reduced, gone, place)
 
 
-def settings_of(recipe: Recipe, here: Flat, asked: Asked, laid: Sequence[tuple[str, str]]) -> Settings:
+def settings_of(recipe: Recipe, here: Flat, asked: Asked, laid: Sequence[tuple[str, str]]) -> Experiment:
     """Return the settings of one experiment, made smaller as asked, with ``laid`` laid over."""
     smaller = dict(here)
     if asked.rounds is not None:
@@ -117,10 +117,10 @@ def settings_of(recipe: Recipe, here: Flat, asked: Asked, laid: Sequence[tuple[s
         smaller["snapshots"] = max(1, smaller["rounds"] // KEPT)
     raw = nested(smaller)
     for key, value in laid:
-        setting.apply(raw, key + value)
+        parse.apply(raw, key + value)
         if key == "data" and asked.fraction is not None:  # other data drops the options of the paper's, but not what was asked
-            setting.apply(raw, f"data.fraction={asked.fraction}")
-    return setting.build(raw)
+            parse.apply(raw, f"data.fraction={asked.fraction}")
+    return parse.build(raw)
 
 
 def _laid_over(recipe: Recipe, cell: Cell, asked: Asked) -> Iterator[tuple[str, str]]:
@@ -149,7 +149,7 @@ def _given(asked: Asked) -> Flat:
     return found
 
 
-def _client(reading: Reading, published: Flat, made: Settings) -> tuple[str, int | None]:
+def _client(reading: Reading, published: Flat, made: Experiment) -> tuple[str, int | None]:
     """Say why the client that is read does not exist, or at which place it is found in another data set."""
     if reading.client is None:
         return "", None
@@ -164,16 +164,17 @@ def _client(reading: Reading, published: Flat, made: Settings) -> tuple[str, int
     return ("", place) if place < len(domains) else (f"{made.data.name} has only {len(domains)} domains", None)
 
 
+HOW = ("transport", "workers", "device", "checkpoint", "memory")  # change how a cell runs, not what
 _OF_DATA = ("data", "model", "inputs", "clients", "partition.classes")
 
 
-def _reduced(recipe: Recipe, published: Flat, made: Settings, said: str, named: Sequence[str]) -> tuple[str, ...]:
+def _reduced(recipe: Recipe, published: Flat, made: Experiment, said: str, named: Sequence[str]) -> tuple[str, ...]:
     """Say in which way an experiment is smaller than, or other than, the paper's."""
     ours = flat(made.plain())
     notes = [said] if said else []
     for key in sorted(set(published) | set(ours), key=_order):
         before, after = published.get(key), ours.get(key)
-        if key in ("seeds", "snapshots") or key not in (*published, *named, "data.fraction") or _same(before, after):
+        if key in ("seeds", "snapshots", *HOW) or key not in (*published, *named, "data.fraction") or _same(before, after):
             continue
         if said and key not in ("data.fraction", *named) and key.startswith(_OF_DATA):
             continue  # the stand-in has other options

@@ -4,7 +4,6 @@
 was asked for last in every cell (``cells.json``), the table and the page.
 """
 
-import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -13,17 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from perfed import cells, experiment
-from perfed.build import samples_of, split_of
 from perfed.data import Samples
+from perfed.disk import get_object, locked, put_json
 from perfed.errors import PerfedError
-from perfed.experiment import Run
-from perfed.job import OnRound
+from perfed.papers.flat import Flat
 from perfed.papers.plan import Plan
 from perfed.papers.recipe import Recipe
-from perfed.partition import Split
-from perfed.record import get_json, put_json, put_yaml
-from perfed.settings import Settings
+from perfed.runs import parallel
+from perfed.runs.assemble import Shared, samples_of
+from perfed.runs.experiment import Experiment
+from perfed.runs.folder import RunFolder
+from perfed.runs.run import begin, reshared, sum_up
+from perfed.runs.seed import OnRound
 
 Note = Callable[[str], None]
 
@@ -37,6 +37,8 @@ class Work:
     out: Path
     command: str = ""
     workers: int | None = None
+    patience: int | None = None  # a seed stops when its curve has been flat for so many rounds
+    most: int | None = None  # and after so many in any case
     refused: dict[str, str] = field(default_factory=dict)  # a cell's folder and why it was not run
     done: int = 0
 
@@ -45,24 +47,54 @@ class Work:
         """Where the table and the page are."""
         return self.out / self.recipe.name.replace("/", "-")
 
+    def cell(self, key: str) -> RunFolder:
+        """Return an experiment's run, whether it is there or not."""
+        return RunFolder(self.out / "cells" / key)
+
     def path(self, plan: Plan) -> Path:
         """Return the folder of a cell's run."""
-        return self.out / "cells" / plan.key
+        return self.cell(plan.key).path
 
     @property
-    def unique(self) -> dict[str, Settings]:
+    def unique(self) -> dict[str, Experiment]:
         """The different experiments, those on the same data next to each other; seeds asked for by several cells join."""
-        found: dict[str, Settings] = {}
+        found: dict[str, Experiment] = {}
         for plan in self.plans:
             if plan.settings is None:
                 continue
             seeds = sorted({*plan.settings.seeds, *(found[plan.key].seeds if plan.key in found else ())})
-            found[plan.key] = plan.settings.model_copy(update={"seeds": tuple(seeds)})
+            found[plan.key] = plan.settings.but(seeds=tuple(seeds))
         return dict(sorted(found.items(), key=lambda entry: str(entry[1].data.plain())))
 
-    def left(self, key: str, settings: Settings) -> list[int]:
+    def left(self, key: str, settings: Experiment) -> list[int]:
         """Return the seeds of an experiment that are not finished."""
-        return [s for s in settings.seeds if not (self.out / "cells" / key / f"seed-{s}" / "final.json").exists()]
+        return [seed for seed in settings.seeds if not self._done(self.cell(key).seed(seed).final, settings)]
+
+    def _done(self, final: dict[str, Any] | None, settings: Experiment) -> bool:
+        """Whether a seed has all its rounds, or was flat for long enough where that is enough."""
+        if final is None:
+            return False
+        if final["rounds"] >= settings.rounds:
+            return True
+        rule = self.stop(settings)
+        return rule is not None and rule.enough(final.get("stopped"))
+
+    def stop(self, settings: Experiment) -> Flat | None:
+        """Return what ends a seed of an experiment before its last round, if anything."""
+        if self.patience is None:
+            return None
+        return Flat(self.patience, self.most, settings.report, settings.series, settings.every)
+
+    def stops(self) -> list[str]:
+        """Say what ends a seed early, and on which curve; refuse a patience with too few tests."""
+        if self.patience is None:
+            return []
+        for settings in self.unique.values():
+            self.stop(settings)
+        said = [f"a seed stops when {self.patience} rounds are on average not above all such blocks before by more than noise"]
+        for series in sorted({settings.series for settings in self.unique.values() if not settings.validation}):
+            said.append(f"nothing is held back for validation: flat is what the {series} curve is, whose best round is reported")
+        return said
 
     @property
     def rounds(self) -> int:
@@ -77,11 +109,11 @@ def run(work: Work, on_round: OnRound | None = None, note: Note | None = None) -
     count = sum(len(work.left(key, settings)) for key, settings in todo.items())
     remember(work)
 
-    def refused(cell: cells.Cell, why: str) -> None:
+    def refused(cell: parallel.Cell, why: str) -> None:
         work.refused[cell.run.path.name] = f"seed {cell.seed}: {why}"
         tell(note, f"{cell.run.path.name} seed {cell.seed}: {why}")
 
-    def done(cell: cells.Cell) -> None:
+    def done(cell: parallel.Cell) -> None:
         work.done += 1
         tell(note, f"{work.done} of {count}: {cell.run.path.name} seed {cell.seed}")
 
@@ -89,13 +121,13 @@ def run(work: Work, on_round: OnRound | None = None, note: Note | None = None) -
         workers = min(work.workers or os.cpu_count() or 1, count)
         if any(settings.device != "cpu" for settings in todo.values()):
             workers = 1
-        cells.train(_cells(work, todo, locks, note), workers, on_round, refused, done)
+        parallel.train(_cells(work, todo, locks, note), workers, on_round, refused, done)
     for key, settings in work.unique.items():
-        path = work.out / "cells" / key
-        if (path / "manifest.json").exists() and not work.left(key, settings):
-            found = experiment.opened(path)
-            if all((path / f"seed-{seed}" / "final.json").exists() for seed in found.settings.seeds):
-                experiment.finish(found)
+        folder = work.cell(key)
+        if folder.complete and not work.left(key, settings):
+            asked = folder.experiment
+            if all(folder.seed(seed).finished() for seed in asked.seeds):
+                sum_up(folder)
     remember(work)
 
 
@@ -105,7 +137,7 @@ def tell(note: Note | None, text: str) -> None:
         note(text)
 
 
-def _cells(work: Work, todo: dict[str, Settings], locks: ExitStack, note: Note | None) -> Iterator[cells.Cell]:
+def _cells(work: Work, todo: dict[str, Experiment], locks: ExitStack, note: Note | None) -> Iterator[parallel.Cell]:
     """Yield what is to be trained; a data set is read when its first experiment begins."""
     samples: Samples | None = None
     loaded = ""
@@ -113,72 +145,51 @@ def _cells(work: Work, todo: dict[str, Settings], locks: ExitStack, note: Note |
         try:
             if samples is None or str(settings.data.plain()) != loaded:
                 samples, loaded = samples_of(settings), str(settings.data.plain())
-            if not lock(work.out / "cells" / f"{key}.lock", locks):
+            lock = work.out / "cells" / f"{key}.lock"
+            if not locks.enter_context(locked(lock)):
                 work.refused[key] = "another perfed is running it"
                 tell(note, f"{key}: {work.refused[key]}")
                 continue
-            found, splits = _folder(work, key, settings, samples)
+            locks.callback(lock.unlink, missing_ok=True)
+            folder, asked, shared = _folder(work, key, settings, samples)
         except PerfedError as wrong:
             work.refused[key] = str(wrong)
             tell(note, f"{key}: {wrong}")
             continue
         for seed in work.left(key, settings):
-            yield cells.Cell(found, seed, samples, splits[seed])
+            yield parallel.Cell(folder, asked, seed, shared, work.stop(settings))
 
 
-def lock(path: Path, locks: ExitStack) -> bool:
-    """Take a cell for this process, until ``locks`` is left or the process ends; False if another one has it."""
-    file = path.open("a")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        return False
-
-    def release() -> None:
-        path.unlink(missing_ok=True)
-        file.close()
-
-    locks.callback(release)
-    return True
-
-
-def _folder(work: Work, key: str, settings: Settings, samples: Samples) -> tuple[Run, dict[int, Split]]:
+def _folder(work: Work, key: str, settings: Experiment, samples: Samples) -> tuple[RunFolder, Experiment, Shared]:
     """Return an experiment's run folder, made or given further seeds where necessary."""
-    path = work.out / "cells" / key
-    if not (path / "manifest.json").exists():
-        shutil.rmtree(path, ignore_errors=True)  # an earlier call ended while making it
-        splits = {seed: split_of(settings, samples, seed) for seed in settings.seeds}
-        experiment.ready(settings, samples, splits[settings.seeds[0]])
-        experiment.create(_at(settings, path), samples, splits, work.command)
-        return experiment.opened(path), splits
-    found = experiment.opened(path)
-    further = tuple(seed for seed in settings.seeds if seed not in found.settings.seeds)
+    folder = work.cell(key)
+    if not folder.complete:
+        shutil.rmtree(folder.path, ignore_errors=True)  # an earlier call ended while making it
+        asked, shared = _at(settings, folder.path), Shared.of(settings, samples)
+        shared.assemble(settings, settings.seeds[0])  # refuse before anything is written
+        begin(asked, shared, work.command)
+        return folder, asked, shared
+    further = tuple(seed for seed in settings.seeds if seed not in folder.experiment.seeds)
     if further:
-        found = extend(found, further, samples)
-    return found, experiment.splits_of(found, samples)
+        extend(folder, further, samples)
+    return folder, folder.experiment, reshared(folder, folder.experiment, samples)
 
 
-def extend(found: Run, seeds: tuple[int, ...], samples: Samples) -> Run:
+def extend(folder: RunFolder, seeds: tuple[int, ...], samples: Samples) -> None:
     """Give a run further seeds; those it has stay as they are."""
-    beside = found.path.with_name(f"{found.path.name}.more")
-    shutil.rmtree(beside, ignore_errors=True)
-    settings = found.settings.model_copy(update={"seeds": seeds})
-    splits = {seed: split_of(settings, samples, seed) for seed in seeds}
-    experiment.create(_at(settings, beside), samples, splits)
-    manifest, more = get_json(found.path / "manifest.json"), get_json(beside / "manifest.json")
-    for seed in seeds:
-        shutil.rmtree(found.path / f"seed-{seed}", ignore_errors=True)  # left by a call that ended right here
-        (beside / f"seed-{seed}").rename(found.path / f"seed-{seed}")
-    whole = found.settings.model_copy(update={"seeds": tuple(sorted({*found.settings.seeds, *seeds}))})
-    put_json(found.path / "manifest.json", manifest | {"splits": manifest["splits"] | more["splits"]})
-    put_yaml(found.path / "settings.yaml", whole.plain())
-    shutil.rmtree(beside)
-    return experiment.opened(found.path)
+    beside = RunFolder(folder.path.with_name(f"{folder.path.name}.more"))
+    shutil.rmtree(beside.path, ignore_errors=True)
+    before, manifest = folder.experiment, folder.manifest
+    more = before.but(seeds=seeds)
+    begin(_at(more, beside.path), Shared.of(more, samples))
+    splits = manifest["splits"] | beside.manifest["splits"]
+    folder.adopt(beside, seeds)
+    folder.put_manifest(manifest | {"splits": splits})
+    folder.put_experiment(before.but(seeds=tuple(sorted({*before.seeds, *seeds}))))
 
 
-def _at(settings: Settings, path: Path) -> Settings:
-    return settings.model_copy(update={"out": path.parent, "name": path.name})
+def _at(settings: Experiment, path: Path) -> Experiment:
+    return settings.but(out=path.parent, name=path.name)
 
 
 def remember(work: Work) -> dict[str, dict[str, Any]]:
@@ -206,7 +217,7 @@ def remember(work: Work) -> dict[str, dict[str, Any]]:
 
 def recalled(place: Path) -> dict[str, dict[str, Any]]:
     """Return what was asked for before, cell by cell."""
-    return dict(get_json(place)) if place.exists() else {}
+    return get_object(place) if place.exists() else {}
 
 
 def _stands_in(recipe: Recipe, plan: Plan) -> bool:

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from perfed.disk import put, put_json
 from perfed.papers.plan import Plan
 from perfed.papers.recipe import Entry, Published, Reading, Recipe
 from perfed.papers.run import recalled
 from perfed.papers.values import Value, value
-from perfed.record import put, put_json
 from perfed.report.tables import MISSING, Cell, Column, Row, Table, csv, latex, markdown
-
-MINUS = "−"
+from perfed.units import signed
 
 
 @dataclass(frozen=True)
@@ -67,8 +66,14 @@ def _seeds(reduced: Sequence[str], ours: Value, planned: int) -> tuple[str, ...]
     kept = [note for note in reduced if not note.endswith(" seeds")]
     if 0 < ours.seeds < planned:
         kept.append(f"{ours.seeds} of {planned} seeds")
-    if ours.rounds < ours.planned:
+    if ours.stopped:
+        span = sorted({min(ours.stopped), max(ours.stopped)})
+        how = "stopped when flat" if ours.flat else "stopped while rising"
+        kept.append(f"{how}, after {' to '.join(map(str, span))} of {ours.planned} rounds")
+    elif ours.rounds < ours.planned:
         kept.append(f"unfinished: {ours.rounds} of {ours.planned} rounds so far")
+    if ours.under_way:
+        kept.append(f"seed {', '.join(map(str, sorted(ours.under_way)))} under way, not counted yet")
     return tuple(kept)
 
 
@@ -118,12 +123,6 @@ def _cells(answer: Answer | None, reading: Reading) -> list[Cell]:
     gap = answer.difference
     apart = Cell(None, None, MISSING) if gap is None else Cell(gap, None, signed(gap, digits))
     return [own, theirs, apart]
-
-
-def signed(number: float, digits: int) -> str:
-    """Return ``+0.31`` or ``−0.31``."""
-    text = f"{abs(number):.{digits}f}"
-    return f"{MINUS if number < 0 and float(text) else '+'}{text}"
 
 
 def reductions(found: Sequence[Answer]) -> list[str]:

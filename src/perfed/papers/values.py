@@ -1,5 +1,6 @@
 """The figure that a cell shows, from its run, seed by seed."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,12 +9,13 @@ import numpy as np
 from perfed.analysis.communication import cost_to_target
 from perfed.analysis.recorded import parameters
 from perfed.analysis.subject import Subject
+from perfed.disk import get_json
 from perfed.errors import RunError
 from perfed.evaluate.scores import Line
 from perfed.evaluate.summary import choose, rates
 from perfed.papers.recipe import Reading
-from perfed.record import get_json
 from perfed.report.read import Run, options, read
+from perfed.runs.folder import RunFolder
 
 SCALE = {"%": 100.0, "1e-2": 100.0}
 
@@ -27,28 +29,65 @@ class Value(NamedTuple):
     note: str = ""
     rounds: int = 0  # that every seed has finished
     planned: int = 0
+    stopped: tuple[int, ...] = ()  # the rounds after which seeds ended before the last one
+    flat: bool = False  # whether all of these were flat there
+    under_way: tuple[int, ...] = ()  # seeds that do not count yet
+    each: Mapping[int, float] = {}  # the figure, seed by seed
 
 
 def value(path: Path, reading: Reading, place: int | None = None) -> Value:
-    """Read a cell's figure from its run folder, finished or not."""
+    """Read a cell's figure from its run folder, finished or not; with a finished seed, those under way do not count yet."""
+    if not RunFolder.there(path):
+        return Value(None, note="not run yet")
     try:
         run = read(path)
     except RunError as wrong:
         return Value(None, note=str(wrong))
-    found: list[float] = []
+    planned = int(run.settings.get("rounds") or 0)
+    ends = {seed: end for seed in run.rounds if (end := _end(run, seed, planned)) is not None}
+    counted = list(ends) or list(run.rounds)
+    rounds = min(int(run.rounds[seed][-1]["round"]) for seed in counted)
+    found: dict[int, float] = {}
     notes: list[str] = []
-    for seed in run.rounds:
+    for seed in counted:
         figure, note = _figure(run, seed, reading, place)
         if figure is None:
             notes.append(note)
         else:
-            found.append(figure)
-    planned = int(run.settings.get("rounds") or 0)
-    if not found or (len(found) < len(run.rounds) and reading.measure != "psnr"):  # one seed's uploads are attacked
-        return Value(None, note="; ".join(dict.fromkeys(notes)), rounds=run.done, planned=planned)
-    scale = SCALE.get(reading.unit, 1.0)
-    note = _verdict(run, reading) if reading.measure == "psnr" else ""
-    return Value(float(np.mean(found)) * scale, float(np.std(found)) * scale, len(found), note, run.done, planned)
+            found[seed] = figure * SCALE.get(reading.unit, 1.0)
+    if not found or (len(found) < len(counted) and reading.measure != "psnr"):  # one seed's uploads are attacked
+        return Value(None, note="; ".join(dict.fromkeys(notes)), rounds=rounds, planned=planned)
+    values = list(found.values())
+    early = [end for end in ends.values() if end.round < planned]
+    return Value(
+        float(np.mean(values)),
+        float(np.std(values)),
+        len(found),
+        _verdict(run, reading) if reading.measure == "psnr" else "",
+        rounds,
+        planned,
+        tuple(end.round for end in early),
+        all(end.flat for end in early),
+        tuple(set(run.rounds) - set(counted)),
+        found,
+    )
+
+
+class _End(NamedTuple):
+    """Where a seed ended, and whether its curve was flat there (or had all its rounds)."""
+
+    round: int
+    flat: bool
+
+
+def _end(run: Run, seed: int, planned: int) -> _End | None:
+    """Return where a seed ended; None while it is under way."""
+    last = int(run.rounds[seed][-1]["round"])
+    if last >= planned:
+        return _End(last, True)
+    note = run.path / f"seed-{seed}" / "final.json"
+    stopped = get_json(note).get("stopped") if note.exists() else None
+    return _End(last, stopped["flat"]) if stopped is not None and stopped["round"] == last else None
 
 
 def _figure(run: Run, seed: int, reading: Reading, place: int | None) -> tuple[float | None, str]:
@@ -117,7 +156,7 @@ def _attacked(run: Run, seed: int, reading: Reading) -> tuple[float | None, str]
 
 def attacked(path: Path, seed: int, reading: Reading) -> Path:
     """Return where the attack on a run's upload is written down."""
-    return path / f"seed-{seed}" / f"attack-{reading.scope}.json"
+    return RunFolder(path).seed(seed).note(f"attack-{reading.scope}")
 
 
 def _verdict(run: Run, reading: Reading) -> str:

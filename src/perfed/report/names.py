@@ -1,51 +1,29 @@
-"""How methods are written in tables and figures, in the order in which tables list them."""
+"""How methods are written in tables and figures, and the order in which tables list them: the catalogue's."""
 
 import re
 from collections.abc import Sequence
 
-# The order is the one papers use: no collaboration, one model for all, personalised models, the five papers last.
-NAMES = {
-    "majority": "Majority class",
-    "local": "Local",
-    "fedavg": "FedAvg",
-    "fedavgft": "FedAvg+FT",
-    "fedprox": "FedProx",
-    "scaffold": "SCAFFOLD",
-    "moon": "MOON",
-    "perfedavg": "Per-FedAvg",
-    "pfedme": "pFedMe",
-    "ditto": "Ditto",
-    "apfl": "APFL",
-    "fedamp": "FedAMP",
-    "fedfomo": "FedFomo",
-    "apple": "APPLE",
-    "fedala": "FedALA",
-    "fedphp": "FedPHP",
-    "fedper": "FedPer",
-    "fedrep": "FedRep",
-    "fedrod": "FedRoD",
-    "fedbabu": "FedBABU",
-    "lgfedavg": "LG-FedAvg",
-    "fedbn": "FedBN",
-    "fedproto": "FedProto",
-    "spherefed": "SphereFed",
-    "fedetf": "FedETF",
-    "fedcp": "FedCP",
-    "fedcac": "FedCAC",
-    "dualfed": "DualFed",
-    "gpfl": "GPFL",
-    "fedpick": "FedPick",
-}
+from perfed import methods
+
+MAJORITY = "majority"  # no method: guessing each client's most frequent label, which tables list first
 
 
 def title(method: str) -> str:
     """Return how ``method`` is written; a method of the reader's own keeps its name."""
-    return NAMES.get(method, method)
+    if method == MAJORITY:
+        return "Majority class"
+    return methods.title(method) if method in methods.CATALOGUE else method
+
+
+def label(method: str, rule: str | None) -> str:
+    """Return how ``method`` is written that averages by ``rule``, which is part of its name if it is not its own."""
+    return methods.label(method, rule) if method in methods.CATALOGUE else title(method)
 
 
 def position(method: str) -> int:
     """Return where ``method`` stands in a table; methods of the reader's own stand last."""
-    return list(NAMES).index(method) if method in NAMES else len(NAMES)
+    order = [MAJORITY, *methods.CATALOGUE]
+    return order.index(method) if method in order else len(order)
 
 
 def shorten(clients: Sequence[str]) -> tuple[str, list[str]]:

@@ -1,6 +1,5 @@
 """Finished or unfinished run folders, read back for tables, figures and pages."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
-from perfed.errors import RunError
-from perfed.evaluate.scores import current
+from perfed.errors import InputError, RunError
 from perfed.evaluate.summary import Moment, choose, rates, summarise
-from perfed.report.names import position, title
+from perfed.report.names import label, position, title
+from perfed.runs.folder import RunFolder
 
 USUAL = {"report": "weighted", "best": "round", "series": "test"}  # options of a summary unless said otherwise
 PLACES = ("out", "name")  # settings that say where a run is written
@@ -61,22 +59,18 @@ class Run:
 
 def read(path: Path | str) -> Run:
     """Read one run folder."""
-    folder = Path(path)
-    if not (folder / "settings.yaml").is_file():
-        raise RunError(f"'{folder}' is no run: it has no settings.yaml")
+    folder = RunFolder(path)
+    if not folder.there(folder.path):
+        raise RunError(f"'{folder.path}' is no run: it has no settings.yaml")
     try:
-        settings = yaml.safe_load((folder / "settings.yaml").read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise RunError(f"'{folder / 'settings.yaml'}' is damaged: {error}") from error
-    if not isinstance(settings, dict):
-        raise RunError(f"'{folder / 'settings.yaml'}' is damaged: it holds no settings")
-    manifest = _json(folder / "manifest.json") if (folder / "manifest.json").is_file() else {}
-    seeds = {int(found.name[5:]): found for found in folder.glob("seed-*") if found.name[5:].isdigit()}
-    rounds = {seed: _lines(seeds[seed] / "rounds.jsonl") for seed in sorted(seeds)}
-    rounds = {seed: lines for seed, lines in rounds.items() if lines}
+        settings = folder.settings
+    except InputError as error:
+        raise RunError(f"the settings of '{folder.path}' are damaged: {error}") from error
+    manifest = folder.manifest if folder.complete else {}
+    rounds = {number: lines for number, seed in folder.seeds.items() if (lines := seed.lines.read())}
     if not rounds:
-        raise RunError(f"'{folder}' has not finished a round yet; `perfed resume {folder}` goes on with it")
-    return Run(folder, settings, manifest, rounds, {seed: _json(seeds[seed] / "clients.json") for seed in rounds})
+        raise RunError(f"'{folder.path}' has not finished a round yet; `perfed resume {folder.path}` goes on with it")
+    return Run(folder.path, settings, manifest, rounds, {number: folder.seed(number).clients for number in rounds})
 
 
 def gather(paths: Iterable[Path | str]) -> list[Run]:
@@ -85,13 +79,13 @@ def gather(paths: Iterable[Path | str]) -> list[Run]:
     for path in map(Path, paths):
         if not path.is_dir():
             raise RunError(f"there is no folder '{path}'; give a run's or a comparison's folder")
-        if (path / "settings.yaml").is_file():
+        if RunFolder.there(path):
             runs.append(read(path))
             continue
-        inside = sorted(found.parent for found in path.glob("*/settings.yaml"))
+        inside = RunFolder.inside(path)
         if not inside:
             raise RunError(f"'{path}' is neither a run (no settings.yaml) nor a folder of runs")
-        runs.extend(map(read, inside))
+        runs.extend(read(found.path) for found in inside)
     if not runs:
         raise RunError("there is nothing to report; give at least one run's folder")
     unique = {run.path.resolve(): run for run in runs}
@@ -108,9 +102,9 @@ def labels(runs: Sequence[Run]) -> list[str]:
     names = []
     for run in runs:
         twins = [other for other in runs if other.method == run.method]
-        name = title(run.method)
+        apart, values = differing(twins), flat(run.settings)
+        name = title(run.method) if "method.rule" in apart else label(run.method, values.get("method.rule"))
         if len(twins) > 1:
-            apart, values = differing(twins), flat(run.settings)
             said = [f"{_short(key)}={values[key]}" for key in apart if key in values]  # what it leaves to the defaults is not
             name += f" ({', '.join(said)})" if said else "" if apart else f" ({run.path.name})"
         names.append(name)
@@ -145,29 +139,3 @@ def _short(key: str) -> str:
 
 def _named(value: Any) -> Any:
     return value.get("name", "") if isinstance(value, Mapping) else value
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise RunError(f"'{path}' is missing from the run") from error
-    except ValueError as error:
-        raise RunError(f"'{path}' is damaged: {error}") from error
-    if not isinstance(found, dict):
-        raise RunError(f"'{path}' is damaged: it holds no object")
-    return found
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    """Read the finished lines; one that was cut off while being written is the last and has no end."""
-    if not path.is_file():
-        return []
-    text = path.read_text(encoding="utf-8", errors="replace")
-    lines = []
-    for number, line in enumerate(text.split("\n")[:-1], start=1):
-        try:
-            lines.append(current(json.loads(line)))
-        except ValueError as error:
-            raise RunError(f"line {number} of '{path}' is damaged: {error}") from error
-    return lines

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from perfed.errors import InputError, RunError
-from perfed.evaluate.summary import RUNAWAY, majority, over, runaway
+from perfed.evaluate.summary import RUNAWAY, Moment, majority, over, runaway
 from perfed.report.names import title
 from perfed.report.read import Run, labels
 from perfed.units import unit
@@ -100,6 +100,13 @@ def comparison(runs: Sequence[Run], *, report: str = "weighted", best: str = "ro
     methods = ["majority", *(run.method for run in runs)]
     rows = tuple(Row(*row) for row in zip(methods, names, marked, strict=True))
     return Table(columns, rows, tuple(_notes(runs, best, series)))
+
+
+def quoted(table: Table) -> Moment:
+    """Return the moment to quote where one number must do: the validated round, else the last; never one chosen on test data."""
+    places = [number for number, column in enumerate(table.columns) if column.key == "validation.weighted"]
+    known = bool(places) and all(row.cells[places[0]].value is not None for row in table.rows)
+    return "validation" if known else "last"
 
 
 def markdown(table: Table) -> str:

@@ -41,10 +41,17 @@ class Site:
 
     @staticmethod
     def of(
-        method: Method[Any, Any, Any, Any], task: Task, federation: Federation, metrics: Sequence[Asked] = ()
+        method: Method[Any, Any, Any, Any],
+        task: Task,
+        federation: Federation,
+        metrics: Sequence[Asked] = (),
+        clients: int | None = None,
     ) -> tuple["Site", Tree, Private]:
-        """Return the site, the server's first state and every client's first private state."""
-        server, mine = method.init(task, len(federation))
+        """Return the site, the server's first state and every client's first private state.
+
+        ``clients`` is how many there are in all, where the federation holds only some of them.
+        """
+        server, mine = method.init(task, len(federation) if clients is None else clients)
         if task.needs_pairs and min(federation.sizes) < 2:
             small = federation.sizes.index(min(federation.sizes))
             raise InputError(f"client {small} has {min(federation.sizes)} training sample; BatchNorm needs at least two")

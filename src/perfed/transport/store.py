@@ -8,7 +8,7 @@ from pathlib import Path
 from safetensors.torch import load_file, save_file
 
 from .. import trees
-from ..files import writing
+from ..disk import writing
 from .site import Private
 
 

@@ -1,0 +1,323 @@
+"""What Python users call: bring data, run, compare, go on, open, take a client's model home."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+from . import partition as partitions
+from .data import Samples
+from .errors import InputError, suggest
+from .federation import Federation
+from .method import Method
+from .partition import Split
+from .results import Comparison, Run, conclude
+from .rounds import Round
+from .runs import compare as comparing
+from .runs import parse
+from .runs import run as running
+from .runs.assemble import federation_of, kind_of, samples_of, split_of
+from .runs.experiment import Choice, Experiment
+from .runs.folder import CompareFolder, RunFolder
+
+OnRound = Callable[[int, Round], None]
+
+
+def federate(
+    data: str | Samples,
+    *,
+    clients: int | None = None,
+    partition: str | Mapping[str, Any] = "dirichlet",
+    seed: int = 0,
+    validation: float = 0.1,
+    test: float = 0.25,
+    split: Split | Path | None = None,
+    **options: Any,
+) -> Federation:
+    """Return a data set shared among clients.
+
+    Args:
+        data: a data set's name, such as ``digits`` or ``csv:patients.csv``, or samples of one's own.
+        clients: how many; by default one per group for domains and natural, else 20.
+        partition: who gets which samples: a name, or a mapping with a name and options.
+        seed: what the partition and later the training are drawn from.
+        validation: the share of every client's samples that rounds are chosen on.
+        test: the share of every client's samples that it is tested on.
+        split: a split or its file, instead of a partition.
+        **options: the partition's options, such as ``alpha=0.1``.
+
+    Returns:
+        The clients' data, ready for `run`.
+
+    Raises:
+        InputError: an option that the partition does not have, with the nearest one.
+
+    Example:
+        >>> import perfed
+        >>> perfed.federate("digits", clients=4, partition="iid")
+        Federation of 4 clients with 449 to 450 samples (1×8×8, 10 classes)
+    """
+    name = {"name": partition} if isinstance(partition, str) else dict(partition)
+    raw: dict[str, Any] = {"data": data, "clients": clients, "validation": validation, "test": test, "split": split}
+    if split is None:
+        raw["partition"] = name | options
+    elif options or name != {"name": "dirichlet"} or clients is not None:
+        raise InputError(f"{next(iter(options), 'partition')} has no effect here: the split says who has what")
+    asked = Experiment(**raw)
+    samples = samples_of(asked)
+    return federation_of(asked, samples, split_of(asked, samples, seed), seed)
+
+
+def run(
+    experiment: Experiment | None = None,
+    *,
+    out: Path | str | None = None,
+    progress: bool = True,
+    on_round: OnRound | None = None,
+    **given: Any,
+) -> Run:
+    """Run an experiment, with a record or without.
+
+    Args:
+        experiment: what to run; or give its parts as keyword arguments.
+        out: the folder in which the run's folder is made; without one nothing is written.
+        progress: whether to show a bar.
+        on_round: hears of every round: the seed, and what the round produced.
+        **given: settings of an `Experiment`; also the fields of the method (``align=5``) and of the partition
+            (``alpha=0.1``) by their own names, and ``seed=3`` for ``seeds=(3,)``.
+
+    Returns:
+        The run: tables, curves, accuracies, every client's model.
+
+    Raises:
+        InputError: a keyword that has no meaning or no effect here, with the nearest name.
+
+    Example:
+        >>> import perfed
+        >>> done = perfed.run(method="fedper", clients=3, rounds=1, alpha=0.5, progress=False)
+        >>> round(done.accuracy, 1) <= 1.0
+        True
+        >>> done.model(0).training
+        False
+    """
+    asked = _asked(experiment, given)
+    with _shown(progress, len(asked.seeds) * (asked.rounds + 1), asked.method.name, on_round) as heard:
+        if out is None:
+            return Run(asked, seeds=running.rehearse(asked, heard))
+        asked = asked.but(out=Path(out))
+        return Run(asked, running.run(asked, heard, "perfed.run"))
+
+
+def train(
+    federation: Federation | Samples | str,
+    method: str | Method[Any, Any, Any, Any] = "fedavg",
+    *,
+    out: Path | str | None = None,
+    progress: bool = True,
+    on_round: OnRound | None = None,
+    **given: Any,
+) -> Run:
+    """Train a method on clients' data: `run` with its two main parts named by place.
+
+    Args:
+        federation: the clients' data from `federate`; samples or a name are shared out by the default partition.
+        method: a name, or a method of one's own.
+        out: the folder in which the run's folder is made; without one nothing is written.
+        progress: whether to show a bar.
+        on_round: hears of every round.
+        **given: as in `run`.
+
+    Returns:
+        The run.
+
+    Example:
+        >>> import perfed
+        >>> clients = perfed.federate("digits", clients=3, partition="iid")
+        >>> perfed.train(clients, "fedavg", rounds=1, budget={"lr": 0.05}, progress=False).names
+        ['client 0', 'client 1', 'client 2']
+    """
+    return run(data=federation, method=method, out=out, progress=progress, on_round=on_round, **given)
+
+
+def compare(
+    methods: Iterable[Any] | str,
+    *,
+    out: Path | str | None = None,
+    progress: bool = True,
+    on_round: OnRound | None = None,
+    **given: Any,
+) -> Comparison:
+    """Compare methods on the same data, splits, seeds and budgets; Local always takes part.
+
+    Args:
+        methods: names, names with options, methods of one's own, and whole experiments, mixed.
+        out: the folder in which the comparison's folder is made; without one it goes away with the result.
+        progress: whether to show a bar.
+        on_round: hears of every round.
+        **given: settings that all of them have in common, as in `run`.
+
+    Returns:
+        The comparison: table, curves, accuracies, runs by name.
+
+    Example:
+        >>> import perfed
+        >>> found = perfed.compare(["fedavg", {"name": "ditto", "spring": 0.5}], clients=3, rounds=1, progress=False)
+        >>> list(found.runs)
+        ['fedavg', 'ditto', 'local']
+    """
+    entries = methods.split(",") if isinstance(methods, str) else list(methods)
+    asked = comparing.listed(entries, _asked(None, given, several=True))
+    temporary = TemporaryDirectory(prefix="perfed-") if out is None else None
+    first = asked.first.but(out=Path(temporary.name if temporary else str(out)))
+    asked = comparing.Comparison((first, *asked.experiments[1:]))
+    began = perf_counter()
+    with _shown(progress, asked.total, "compare", on_round) as heard:
+        folder = comparing.run(asked, heard, "perfed.compare")
+    conclude(folder, perf_counter() - began)
+    return Comparison(folder, asked.experiments, temporary)
+
+
+def resume(
+    path: Path | str,
+    *,
+    rounds: int | None = None,
+    progress: bool = True,
+    on_round: OnRound | None = None,
+    **given: Any,
+) -> Run | Comparison:
+    """Finish an interrupted run or comparison, bit for bit as if it had never stopped, or give it more rounds.
+
+    Args:
+        path: the folder.
+        rounds: how many rounds in all, where that is more than were asked for.
+        progress: whether to show a bar.
+        on_round: hears of every round.
+        **given: objects that cannot be found by name again: ``method``, ``model``, ``data``.
+
+    Returns:
+        The run or the comparison.
+
+    Raises:
+        RunError: the folder is no run, or something of it changed since it began.
+
+    Example:
+        >>> import perfed, tempfile
+        >>> place = tempfile.mkdtemp()
+        >>> done = perfed.run(method="local", clients=3, rounds=1, out=place, progress=False)
+        >>> perfed.resume(done.path, rounds=2, progress=False).experiment.rounds
+        2
+    """
+    for name in given:
+        if name not in ("method", "model", "data"):
+            raise suggest("object to give again", name, ("method", "model", "data"))
+    began = perf_counter()
+    if CompareFolder.there(path):
+        if given:
+            raise InputError("give objects again to one run of a comparison at a time: resume its own folder")
+        left = sum(running.left(found, rounds) for found in CompareFolder(path).runs)
+        with _shown(progress, left, "compare", on_round) as heard:
+            folder = comparing.resume(path, heard, rounds)
+        conclude(folder, perf_counter() - began)
+        return Comparison(folder)
+    found = running.opened(path)
+    with _shown(progress, running.left(found, rounds), found.experiment.method.name, on_round) as heard:
+        running.resume(found, heard, rounds, given)
+    return Run(running.known(found, given), found)
+
+
+def open(path: Path | str, **given: Any) -> Run | Comparison:
+    """Open a run's or a comparison's folder as it stands.
+
+    Args:
+        path: the folder.
+        **given: objects that cannot be found by name again, where models are wanted: ``method``, ``model``, ``data``.
+
+    Returns:
+        The run or the comparison.
+
+    Raises:
+        RunError: the folder is no run, or something of it changed since it began.
+
+    Example:
+        >>> import perfed, tempfile
+        >>> done = perfed.run(method="local", clients=3, rounds=1, out=tempfile.mkdtemp(), progress=False)
+        >>> perfed.open(done.path).digest == done.digest
+        True
+    """
+    if CompareFolder.there(path):
+        return Comparison(CompareFolder(path))
+    found = running.opened(path)
+    return Run(running.known(found, given) if given or not _nameless(found) else found.experiment, found)
+
+
+def _nameless(found: RunFolder) -> bool:
+    asked = found.experiment
+    return any(choice.known is not None for choice in (asked.method, asked.model, asked.data))
+
+
+def _asked(experiment: Experiment | None, given: dict[str, Any], *, several: bool = False) -> Experiment:
+    """Return the experiment that keyword arguments describe; every one of them has an effect or is refused."""
+    if experiment is not None:
+        if not isinstance(experiment, Experiment):
+            raise InputError(f"run takes a perfed.Experiment or keyword arguments, got {type(experiment).__name__}")
+        return experiment.but(**_asked(None, given).model_dump(include=set(given))) if given else experiment
+    raw = dict(given)
+    if "seed" in raw:
+        if "seeds" in raw:
+            raise InputError("seed and seeds say the same thing; give one of them")
+        raw["seeds"] = (raw.pop("seed"),)
+    data = raw.get("data")
+    if isinstance(data, Federation) and "seeds" not in raw:
+        raw["seeds"] = (data.seed,)
+    if raw.get("budget") is None:
+        raw.pop("budget", None)
+    for name in [name for name in raw if name not in Experiment.model_fields]:
+        _lay(raw, name, raw.pop(name), several=several)
+    parse.effective(raw)
+    return Experiment(**raw)
+
+
+def _lay(raw: dict[str, Any], name: str, value: Any, *, several: bool) -> None:
+    """Lay a keyword that is no setting over the part whose field it is: the method's or the partition's."""
+    if "." in name:
+        part, _, option = name.partition(".")
+        homes = [part] if part in Experiment.model_fields else []
+    else:
+        option = name
+        homes = [part for part in ("method", "partition") if option in _fields(raw, part, several)]
+    if not homes:
+        known = [*Experiment.model_fields, *_fields(raw, "method", several), *_fields(raw, "partition", several)]
+        raise suggest("setting", name, known)
+    own = raw.get(homes[0], Experiment.model_fields[homes[0]].default)
+    if isinstance(own, Method):
+        raise InputError(f"{option} has no effect beside a method that is given as an object; give it to {type(own).__name__}(…)")
+    plain = own.plain() if isinstance(own, Choice) else own
+    plain = {"name": plain} if isinstance(plain, str) else dict(plain or {})
+    if option in plain:
+        raise InputError(f"{option} of {plain.get('name', homes[0])} is given twice")
+    raw[homes[0]] = plain | {option: value}
+
+
+def _fields(raw: dict[str, Any], part: str, several: bool) -> list[str]:
+    """Return the options of the method or the partition that is asked for."""
+    if part == "method" and several:
+        return []
+    own = raw.get(part, Experiment.model_fields[part].default)
+    choice = own if isinstance(own, Choice) else Choice.model_validate(own)
+    kind: Any = kind_of(choice) if part == "method" else partitions.PARTITIONS.get(choice.name)
+    return [] if kind is None else [f.name for f in fields(kind) if f.name not in ("budget", "norm")]
+
+
+class _shown:
+    """A bar while rounds are run, where one is wanted."""
+
+    def __init__(self, wanted: bool, total: int, what: str, on_round: OnRound | None) -> None:
+        self.heard = on_round
+
+    def __enter__(self) -> OnRound | None:
+        return self.heard
+
+    def __exit__(self, *_: object) -> None:
+        pass

@@ -1,0 +1,132 @@
+"""Files that are either the old ones or the new ones, whatever happens, and folders that one process holds at a time."""
+
+import errno
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+from safetensors import SafetensorError
+
+from .errors import RunError
+
+
+@contextmanager
+def writing(path: Path, kept: str = "") -> Iterator[None]:
+    """Turn what can go wrong while writing into one sentence.
+
+    Args:
+        path: what is being written; the sentence names it.
+        kept: what is still there and how to go on, where that is true of this file.
+    """
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        number = error.errno if isinstance(error, OSError) else _number(error)
+        reason = "the disk is full" if number == errno.ENOSPC else os.strerror(number) if number else str(error)
+        raise RunError(f"cannot write '{path}': {reason}{f'; {kept}' if kept else ''}") from error
+
+
+def _number(error: SafetensorError) -> int | None:
+    """Return the system's error that safetensors only has in its words."""
+    found = re.search(r"os error (\d+)", str(error))
+    return int(found[1]) if found else None
+
+
+def put(path: Path, content: bytes | Callable[[Path], object], *, kept: str = "", private: bool = False) -> None:
+    """Write a file: under another name, synced, then renamed.
+
+    Args:
+        path: where it goes.
+        content: its bytes, or a function that writes them to the path it is given.
+        kept: for the sentence where it fails, see `writing`.
+        private: whether only this user may read it.
+    """
+    half = path.with_name(path.name + ".half")
+    with writing(path, kept):
+        if callable(content):
+            content(half)
+            with half.open("rb") as file:
+                os.fsync(file.fileno())
+        else:
+            with open(half, "wb", opener=_hidden if private else None) as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        half.replace(path)
+        _sync(path.parent)
+
+
+def put_json(path: Path, content: Any, *, kept: str = "") -> None:
+    """Write a value as JSON, as `put` does."""
+    put(path, (json.dumps(content, indent=1, allow_nan=False, default=str) + "\n").encode(), kept=kept)
+
+
+def put_yaml(path: Path, content: Any, *, kept: str = "") -> None:
+    """Write a value as YAML, as `put` does."""
+    put(path, yaml.safe_dump(content, sort_keys=False).encode(), kept=kept)
+
+
+def get_json(path: Path) -> Any:
+    """Return the value in a JSON file, or say whether it is missing or damaged."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise RunError(f"'{path}' is missing") from error
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"'{path}' is damaged: {error}") from error
+
+
+def get_object(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file; anything else in it is damage."""
+    found = get_json(path)
+    if not isinstance(found, dict):
+        raise RunError(f"'{path}' is damaged: it holds no object")
+    return found
+
+
+def hash_file(path: Path) -> str:
+    """Return a file's SHA-256."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool = False) -> Iterator[bool]:
+    """Hold a lock file; yield whether it could be had. The lock ends with the process.
+
+    Args:
+        path: the lock's file; its folder must be there.
+        wait: whether to wait for whoever holds it.
+    """
+    if os.name != "posix":
+        yield True
+        return
+    import fcntl
+
+    with writing(path):
+        file = path.open("a")
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError:
+            yield False
+        else:
+            yield True
+
+
+def _hidden(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

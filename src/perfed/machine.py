@@ -1,0 +1,80 @@
+"""What this machine and this installation are, for records and for `perfed doctor`."""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+EXTRAS = {"pillow": "images", "scipy": "test", "flwr": "flower", "cryptography": "flower", "onnxscript": "onnx"}
+
+
+def facts() -> dict[str, Any]:
+    """Return what a record says of where it was made."""
+    names = ("perfed", "torch", "numpy", "safetensors")
+    return {
+        "commit": _commit(),
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in names}},
+        "machine": {"system": platform.platform(), "processor": _processor(), "cores": os.cpu_count()},
+        "threads": 1,
+    }
+
+
+def _commit() -> str | None:
+    asked = subprocess.run(
+        ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return asked.stdout.strip() or None
+
+
+def _processor() -> str:
+    if sys.platform == "linux":
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def checkup() -> dict[str, Any]:
+    """Return what this machine and installation can do."""
+    import torch
+
+    from .local.private import bf16
+
+    checks = [
+        _check("python", platform.python_version() >= "3.11", platform.python_version()),
+        _check("torch", True, torch.__version__),
+        _check("cores", True, f"{os.cpu_count()}; one worker process each, one torch thread per worker"),
+        _check(
+            "cuda",
+            torch.cuda.is_available(),
+            "device=cuda works" if torch.cuda.is_available() else "no GPU: device=cpu",
+            need=False,
+        ),
+        _check(
+            "bf16",
+            bf16(),
+            "precision=bf16 pays off only with bf16 instructions",
+            need=False,
+        ),
+        _check("disk", shutil.disk_usage(".").free > 2**30, f"{shutil.disk_usage('.').free >> 30} GiB free here"),
+        _check(
+            "data",
+            bool(os.environ.get("PERFED_DATA")),
+            os.environ.get("PERFED_DATA") or "PERFED_DATA is not set; embedded data only",
+            need=False,
+        ),
+    ]
+    for package, extra in EXTRAS.items():
+        try:
+            checks.append(_check(package, True, version(package)))
+        except PackageNotFoundError:
+            checks.append(_check(package, False, f'pip install "perfed[{extra}]"', need=False))
+    return {"ok": all(c["state"] != "missing" for c in checks), "checks": checks}
+
+
+def _check(what: str, fine: bool, note: str, *, need: bool = True) -> dict[str, str]:
+    return {"what": what, "state": "ok" if fine else "missing" if need else "absent", "note": note}

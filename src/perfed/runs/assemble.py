@@ -1,0 +1,252 @@
+"""From an experiment to what trains: the only place that puts method, data, network and states together."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import keys, methods, models
+from ..data import Samples
+from ..data import load as load_samples
+from ..data.inputs import inputs_for
+from ..data.text import Vocabulary, tokenised
+from ..errors import InputError, PerfedError, RunError
+from ..evaluate.metrics import defined
+from ..federation import Federation
+from ..method import Method
+from ..partition import Split
+from ..partition import build as build_partition
+from ..partition import split as make_split
+from ..task import Task
+from ..transport import Private, Site, Store
+from ..trees import Tree
+from . import code
+from .experiment import Choice, Experiment, record
+
+AnyMethod = Method[Any, Any, Any, Any]
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """One seed of an experiment, ready to train: the method on its clients' data, and the states it starts from."""
+
+    experiment: Experiment
+    seed: int
+    site: Site
+    server: Tree
+    first: Private  # every client's private state at the start
+
+    @property
+    def method(self) -> AnyMethod:
+        return self.site.method
+
+    @property
+    def federation(self) -> Federation:
+        return self.site.federation
+
+    @property
+    def template(self) -> Private:
+        """A private state with every leaf that may be in one."""
+        return Private(self.first.mine, dict(self.site.withheld.start))
+
+    def store(self) -> Store:
+        """Return the clients' private states, none of which has begun."""
+        return Store(self.first, len(self.federation), int(self.experiment.memory * 2**30))
+
+
+def assemble(
+    experiment: Experiment,
+    seed: int,
+    federation: Federation | None = None,
+    *,
+    clients: int | None = None,
+    words: Vocabulary | int | None = None,
+) -> Assembled:
+    """Return what trains one seed of an experiment; what cannot be trained is refused in a sentence.
+
+    Args:
+        experiment: what is asked for.
+        seed: draws the network, the sampling and the order of visits.
+        federation: the clients' data where it is at hand; otherwise it is loaded and shared out.
+        clients: how many there are in all, where ``federation`` holds only some of them and the server has done the checks.
+        words: the vocabulary, or its size, where the federation does not bring it.
+    """
+    if federation is None:
+        samples = samples_of(experiment)
+        federation = federation_of(experiment, samples, split_of(experiment, samples, seed), seed)
+    method = method_of(experiment)
+    task = task_of(experiment, federation, seed, federation.vocabulary if words is None else words)
+    if clients is None:
+        method.check(task, federation.sizes, experiment.sampling.fewest(len(federation)))
+    site, server, first = Site.of(method, task, federation, (*experiment.metrics, experiment.choose), clients)
+    defined(experiment.choose, (federation.y[rows] for rows in federation.test), federation.classes)
+    return Assembled(experiment, seed, site, server, first)
+
+
+def method_of(experiment: Experiment) -> AnyMethod:
+    """Return the method of an experiment, its fields checked; a schedule's length is the experiment's."""
+    choice = experiment.method
+    if choice.made is not None:
+        if isinstance(choice.made, Method):
+            return choice.made
+        raise InputError(f"a method is a name or an instance of a Method, such as FedPer(), got {choice.made!r}")
+    kind = kind_of(choice)
+    options = kind.renamed(choice.options)
+    for taken in ("budget", "norm"):
+        if taken in options:
+            raise InputError(
+                f"method.{taken} is set as {taken}{'.…' if taken == 'budget' else ''}: it is the same for all methods"
+            )
+    if stretched(experiment):
+        options["rounds"] = experiment.rounds
+    if experiment.norm is not None:
+        options["norm"] = experiment.norm
+    made: AnyMethod = record(kind, options, "method.")
+    return replace(made, budget=experiment.budget)
+
+
+def kind_of(choice: Choice) -> type[AnyMethod]:
+    """Return the class of a method: a built-in one, or one of the user's own."""
+    if choice.made is not None:
+        return type(choice.made)
+    there("method", choice)
+    if not code.is_own(choice.name):
+        return methods.find(choice.name)
+    found = code.find(choice.name, "method")
+    if not (isinstance(found, type) and issubclass(found, Method)):
+        raise InputError(f"method={choice.name}: {choice.name.rpartition(':')[2]} is no perfed.Method")
+    return found
+
+
+def stretched(experiment: Experiment) -> bool:
+    """Return whether the method takes the length of its schedule from the experiment."""
+    choice = experiment.method
+    if choice.made is not None:
+        return False
+    return "rounds" in {f.name for f in fields(kind_of(choice))} and "rounds" not in choice.options
+
+
+def samples_of(experiment: Experiment) -> Samples:
+    """Return the data set of an experiment."""
+    choice = experiment.data
+    there("data", choice)
+    if isinstance(choice.made, Federation):
+        return _source(choice.made)[0]
+    if isinstance(choice.made, Samples):
+        return choice.made
+    if choice.made is not None:
+        raise InputError(f"data is a name, perfed.Samples.of(…) or perfed.federate(…), got {type(choice.made).__name__}")
+    return load_samples(choice.name, **choice.options)
+
+
+def split_of(experiment: Experiment, samples: Samples, seed: int) -> Split:
+    """Return who owns what: the given split, or a fresh one."""
+    if isinstance(experiment.data.made, Federation):
+        return _source(experiment.data.made)[1]
+    if isinstance(experiment.split, Split):
+        return experiment.split
+    if experiment.split is not None:
+        return Split.load(experiment.split, samples.digest())
+    partition = build_partition(experiment.partition.name, **experiment.partition.options)
+    grouped = experiment.partition.name in ("domains", "natural")
+    clients = experiment.clients if experiment.clients is not None or grouped else 20
+    owner = seed if experiment.split_seed is None else experiment.split_seed
+    return make_split(samples, partition, clients, owner, experiment.validation, experiment.test)
+
+
+def federation_of(experiment: Experiment, samples: Samples, split: Split, seed: int) -> Federation:
+    """Return the clients' data ready for training, with the vocabulary of their training texts where there are any."""
+    given = experiment.data.made
+    if isinstance(given, Federation):
+        return replace(given, seed=seed).to(experiment.device)
+    vocabulary, told = None, samples
+    if samples.texts is not None:
+        rows = sorted({int(row) for own in split.train for row in own})
+        told, vocabulary = tokenised(samples, rows, **experiment.text)
+    inputs = inputs_for(told, augment=experiment.augment, **experiment.inputs)
+    made = Federation.of(told, split, inputs, seed=seed, augment=experiment.augment)
+    return replace(made, source=(samples, split), vocabulary=vocabulary).to(experiment.device)
+
+
+def _source(federation: Federation) -> tuple[Samples, Split]:
+    """Return what a federation was made of; one that was put together by hand is its own source."""
+    if federation.source is not None:
+        return federation.source
+    from ..data.samples import KINDS
+
+    kind = getattr(federation.inputs, "kind", None)
+    if kind not in KINDS:
+        raise InputError(
+            "a federation that was put together by hand cannot be recorded; make it with perfed.federate(Samples.of(…))"
+        )
+    samples = Samples(federation.x.cpu(), federation.y.cpu(), tuple(map(str, range(federation.classes))), kind=kind)
+    parts = [tuple(rows.cpu().numpy() for rows in own) for own in (federation.train, federation.validation, federation.test)]
+    return samples, Split(parts[0], parts[1], parts[2], federation.names, {"partition": "by hand"}, samples.digest())
+
+
+def task_of(experiment: Experiment, federation: Federation, seed: int, vocabulary: Vocabulary | int | None = None) -> Task:
+    """Return the network that all clients start from, drawn from the seed."""
+    example = federation.inputs(federation.x[:2], None)
+    shape = tuple(example.shape[1:])
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(keys.seed_of(keys.key(seed, "network")))
+            net = _network(experiment.model, shape, federation.classes, vocabulary, example)
+        return Task.of(
+            net, shape, federation.classes, seed=seed, device=experiment.device, example=example, precision=experiment.precision
+        )
+    except PerfedError:
+        raise
+    except Exception as wrong:
+        size = "×".join(map(str, shape))
+        why = f"{type(wrong).__name__}: {wrong}"
+        raise InputError(f"model {experiment.model.name} cannot take this data's inputs ({size}): {why}") from wrong
+
+
+def _network(
+    choice: Choice, shape: tuple[int, ...], classes: int, vocabulary: Vocabulary | int | None, example: Tensor
+) -> nn.Module:
+    """Return a network by name, an object, or what a user's function makes, with a body and a head."""
+    there("model", choice)
+    made = choice.made
+    if made is None and not code.is_own(choice.name):
+        return models.build(choice.name, shape=shape, classes=classes, vocabulary=vocabulary, **choice.options)
+    if made is None:
+        made = code.find(choice.name, "model")
+    if isinstance(made, Callable) and not isinstance(made, nn.Module):  # type: ignore[arg-type]
+        offered = {"shape": shape, "classes": classes, "vocabulary": vocabulary}
+        made = code.called_with(made, "model", offered, choice.options)
+    if not isinstance(made, nn.Module):
+        raise InputError(f"a model is a name, an nn.Module or a function that makes one, got {type(made).__name__}")
+    return made if isinstance(getattr(made, "body", None), nn.Module) else models.wrap(made, example=example.to(_place(made)))
+
+
+def _place(module: nn.Module) -> torch.device:
+    return next((leaf.device for leaf in module.parameters()), torch.device("cpu"))
+
+
+def there(what: str, choice: Choice) -> None:
+    """Refuse an object that a record only describes."""
+    if choice.known is not None and choice.made is None:
+        again = f"give it again: perfed.resume(folder, {what}=…)"
+        raise RunError(f"the {what} '{choice.name}' was an object and cannot be found by its name; {again}")
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all methods of a comparison have in common: the samples, and who owns them under every seed."""
+
+    samples: Samples
+    splits: dict[int, Split]
+
+    @staticmethod
+    def of(experiment: Experiment, samples: Samples | None = None) -> "Shared":
+        """Load the data of an experiment, unless it is at hand, and share it out."""
+        samples = samples_of(experiment) if samples is None else samples
+        return Shared(samples, {seed: split_of(experiment, samples, seed) for seed in experiment.seeds})
+
+    def assemble(self, experiment: Experiment, seed: int) -> Assembled:
+        """Return what trains one seed of an experiment on this data."""
+        return assemble(experiment, seed, federation_of(experiment, self.samples, self.splits[seed], seed))

@@ -1,0 +1,178 @@
+"""Several methods on the same splits and seeds, cell by cell, as many at once as there are cores."""
+
+import hashlib
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..local.budget import Budget
+from ..method import Method
+from ..methods import CATALOGUE
+from . import parallel, parse
+from .assemble import Shared, kind_of
+from .experiment import Choice, Experiment, record
+from .folder import CompareFolder, RunFolder, fresh
+from .run import begin, extend, extensible, known, reshared, sum_up
+from .seed import OnRound
+
+ALIKE = ("data", "partition", "clients", "seeds", "split", "split_seed", "validation", "test")  # without which nothing compares
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared: experiments on the same data, splits and seeds, each under a name of its own."""
+
+    experiments: tuple[Experiment, ...]
+
+    @staticmethod
+    def of(experiments: Iterable[Experiment]) -> "Comparison":
+        """Return experiments as a comparison: named after their methods, Local among them, unlike ones refused."""
+        asked = list(experiments)
+        if not asked:
+            raise InputError("name the methods to compare, such as methods=fedavg,fedper,fedcp")
+        for one in asked:
+            kind_of(one.method)
+            for name in ALIKE:
+                if getattr(one, name) != getattr(asked[0], name):
+                    raise InputError(
+                        f"these cannot be compared: {name} of {one.method.name} is not that of {asked[0].method.name}"
+                    )
+        for number, one in enumerate(asked):
+            if one in asked[:number]:
+                raise InputError(
+                    f"'{one.method.name}' is listed twice with the same settings; variants of a method differ in a field"
+                )
+        if "local" not in {one.method.name for one in asked}:  # label skew makes it strong: no table without it
+            asked.append(asked[0].but(method=Choice(name="local"), norm=None))
+        return Comparison(tuple(asked))
+
+    @property
+    def first(self) -> Experiment:
+        """The experiment whose settings stand for what all have in common."""
+        return self.experiments[0]
+
+    @property
+    def total(self) -> int:
+        """Rounds to run in all, the start of each seed counted as one."""
+        return sum(len(one.seeds) * (one.rounds + 1) for one in self.experiments)
+
+    @property
+    def stem(self) -> str:
+        """What the folder is called unless it is given a name: the data, and a hash over all that is compared."""
+        whole = hashlib.sha256("".join(one.digest() for one in self.experiments).encode()).hexdigest()
+        return f"compare-{self.first.data.stem}-{whole[:8]}"
+
+    def named(self, out: Path) -> list[Experiment]:
+        """Return every experiment with its place: named after its method; a method's second variant is ``fedcp-2``."""
+        found, seen = [], Counter[str]()
+        for one in self.experiments:
+            stem = one.method.stem
+            seen[stem] += 1
+            found.append(one.but(out=out, name=stem if seen[stem] == 1 else f"{stem}-{seen[stem]}"))
+        return found
+
+
+def load(path: Path | str | None, overrides: Sequence[str] = ()) -> Comparison:
+    """Return a comparison from a YAML file and overrides.
+
+    ``methods=a,b`` are the methods, ``methods=a,a:field=value`` ``a`` and its variant, ``a.field=value`` holds for both, and
+    ``a.budget.lr=0.1`` gives ``a`` a budget of its own.
+    """
+    raw = parse.read_yaml(Path(path)) if path is not None else {}
+    listed: Any = raw.pop("methods", None)
+    own: dict[str, dict[str, Any]] = {}
+    for text in overrides:
+        key, _, value = text.partition("=")
+        head, _, name = key.partition(".")
+        if key == "methods":
+            listed = value
+        elif head in CATALOGUE and name:
+            own.setdefault(head, {}).update(_field(name, value))
+        else:
+            parse.apply(raw, text)
+    names = [_variant(part) for part in listed.split(",") if part] if isinstance(listed, str) else listed or []
+    parse.effective(raw)
+    base = parse.build(raw)
+    return Comparison.of([_taking(base, entry, own) for entry in names])
+
+
+def listed(entries: Iterable[Any], base: Experiment) -> Comparison:
+    """Return a comparison of methods by name, with options or as objects, and of whole experiments."""
+    taken = [entry if isinstance(entry, Experiment) else _taking(base, entry, {}) for entry in entries]
+    return Comparison.of(taken)
+
+
+def _taking(base: Experiment, entry: Any, own: dict[str, dict[str, Any]]) -> Experiment:
+    """Return the base with another method, whose budget may be its own."""
+    if isinstance(entry, str):
+        entry = _variant(entry)
+    if isinstance(entry, dict):
+        entry = entry | own.get(str(entry.get("name")), {})
+        spent = {key.removeprefix("budget."): entry.pop(key) for key in list(entry) if key.startswith("budget.")}
+        spent |= entry.pop("budget", None) or {}
+        budget = replace(base.budget, **{k: getattr(record(Budget, spent, "budget."), k) for k in spent})
+        return base.but(method=Choice.model_validate(entry), budget=budget)
+    if isinstance(entry, Method):
+        given = {} if base.budget == Budget() else {"budget": base.budget}
+        made = Experiment(method=entry, **given)
+        return base.but(method=made.method, budget=made.budget)
+    return base.but(method=Choice.model_validate(entry))
+
+
+def _variant(text: str) -> dict[str, Any]:
+    """Read ``fedcp``, ``fedcp:align=0:policy=gumbel_train`` or a user's own ``file.py:Name:field=value``."""
+    name, *fields = re.split(r":(?=[\w.]+=)", text)  # a value may have a colon too, such as trimmed:0.1
+    return {"name": name} | {key: value for field in fields for key, value in _field(*field.split("=", 1)).items()}
+
+
+def _field(name: str, value: str) -> dict[str, Any]:
+    return {name: parse.value_of(value)}
+
+
+def run(asked: Comparison, on_round: OnRound | None = None, command: str = "") -> CompareFolder:
+    """Run every method over every seed; return the folder."""
+    shared, first = Shared.of(asked.first), asked.first
+    for one in asked.experiments:  # refuse before anything is written
+        shared.assemble(one, one.seeds[0])
+    folder = CompareFolder(fresh(first.out, asked.stem, first.name))
+    named = asked.named(folder.path)
+    runs = [begin(one, shared, command) for one in named]
+    folder.begin(runs, command)
+    return _train(folder, list(zip(runs, named, strict=True)), shared, on_round)
+
+
+def resume(path: Path | str, on_round: OnRound | None = None, rounds: int | None = None) -> CompareFolder:
+    """Finish the cells of an interrupted comparison, or go on with all of them to more rounds."""
+    folder = CompareFolder(path)
+    runs = folder.runs
+    if rounds is not None:
+        for found in runs:  # refuse before anything is written
+            extensible(found, rounds)
+        for found in runs:
+            extend(found, rounds)
+    asked = [known(found) for found in runs]
+    return _train(folder, list(zip(runs, asked, strict=True)), reshared(runs[0], asked[0]), on_round)
+
+
+def _train(
+    folder: CompareFolder, runs: list[tuple[RunFolder, Experiment]], shared: Shared, on_round: OnRound | None
+) -> CompareFolder:
+    """Train every method and seed: one process per cell where cells are as many as cores, else one after another."""
+    first = runs[0][1]
+    cells = [
+        parallel.Cell(place, asked, seed, shared)
+        for seed in first.seeds
+        for place, asked in runs
+        if not place.seed(seed).finished(asked.rounds)
+    ]
+    together = first.transport != "pooled" and first.device == "cpu"
+    workers = min(first.workers or os.cpu_count() or 1, len(cells)) if together else 1
+    parallel.train(iter(cells), workers, on_round)
+    for place, _ in runs:
+        sum_up(place)
+    return folder

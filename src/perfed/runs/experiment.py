@@ -1,0 +1,249 @@
+"""The experiment as a frozen value: each part a name with options, or an object."""
+
+import hashlib
+import json
+from dataclasses import asdict, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_args, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
+
+from ..data import Samples
+from ..errors import InputError, suggest
+from ..evaluate.metrics import refuse, select
+from ..local.budget import Budget
+from ..method import Method
+from ..partition import Split
+from ..sampling import Sampling
+from . import code
+
+TRANSPORTS = ("auto", "serial", "pooled", "stacked")
+_ELSEWHERE = ("transport", "workers", "device", "out", "name", "checkpoint", "snapshots", "memory")  # change how, not what
+_SINCE = ("metrics", "choose")  # fields that version 0.1.0 did not have: at their default they leave a digest as it was
+
+
+class Choice(BaseModel):
+    """A name from a catalogue with its options, or an object with what is known of it."""
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+    name: str
+    options: dict[str, Any] = Field(default_factory=dict)
+    made: Any = Field(default=None, repr=False)  # the object itself
+    known: dict[str, Any] | None = None  # what a record says of an object that is not here
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_anything(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"name": value}
+        if isinstance(value, dict):
+            if "object" in value:
+                return {"name": value.get("name"), "known": value["object"]}
+            if not value.keys() & {"options", "made", "known"}:
+                return {"name": value.get("name"), "options": {k: v for k, v in value.items() if k != "name"}}
+            return value
+        if value is None or isinstance(value, Choice | bool | int | float | list | tuple):
+            return value
+        return {"name": _named(value), "made": value}
+
+    def plain(self) -> Any:
+        """Return the choice as it is written to YAML."""
+        if self.made is not None or self.known is not None:
+            return {"name": self.name, "object": self.known or code.described(self.made)}
+        return {"name": self.name, **self.options} if self.options else self.name
+
+    @property
+    def stem(self) -> str:
+        """The name as part of a folder's name."""
+        name = self.name.rpartition(":")[2] if code.is_own(self.name) and ".py:" in self.name else self.name
+        return name.replace("/", "_").replace(":", "_")
+
+
+def _named(thing: Any) -> str:
+    """Return what an object is called in tables and folders."""
+    if isinstance(thing, Samples):
+        return thing.name
+    return thing.__name__ if hasattr(thing, "__name__") else type(thing).__name__
+
+
+class Experiment(BaseModel):
+    """Everything that decides a run, as a frozen value; defaults here are the only ones that are not a method's.
+
+    ``method``, ``model``, ``data`` and ``partition`` are each a name, a name with options (``{"name": "fedcp", "align": 5}``),
+    code of the user's own (``"my_method.py:MyMethod"``), or an object: a `Method`, an ``nn.Module`` or a function that makes
+    one, `Samples` or a `Federation`, a `Split`.
+
+    Args:
+        **given: the settings; ``perfed settings`` lists every one with its meaning.
+
+    Raises:
+        InputError: one sentence about the first setting that cannot be right, with the nearest name.
+
+    Example:
+        >>> from perfed import Experiment
+        >>> asked = Experiment(method="fedper", rounds=3, seeds=(0, 1))
+        >>> asked.method.name, asked.rounds, asked.seeds
+        ('fedper', 3, (0, 1))
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    method: Choice = Choice(name="fedavg")
+    model: Choice = Choice(name="mlp")
+    data: Choice = Choice(name="digits")
+    partition: Choice = Choice(name="dirichlet")
+    clients: int | None = None  # None: one per group for domains and natural, else 20
+    rounds: int = 50
+    seeds: tuple[int, ...] = (0,)
+    budget: Budget = Budget()
+    sampling: Sampling = Sampling()
+    norm: Literal["all", "local_stats", "local_all"] | None = None  # None: the method's own policy for BatchNorm
+    validation: float = 0.1  # share of every client's own data
+    test: float = 0.25
+    split: Path | Split | None = None  # a split or its file, instead of partition
+    split_seed: int | None = None  # None: the run's seed
+    augment: bool = False  # flips and rotations of training images
+    inputs: dict[str, Any] = Field(default_factory=dict)  # mean, std, size; with augment flip, rotate, crop
+    text: dict[str, Any] = Field(default_factory=dict)  # length, least, size of the vocabulary
+    every: int = 1  # rounds between tests
+    after: bool = False  # also test right after local training
+    metrics: tuple[str, ...] = ("accuracy", "loss")  # what clients are scored by; these two always are
+    choose: str = "accuracy"  # the metric by which rounds are chosen
+    report: Literal["weighted", "mean"] = "weighted"
+    best: Literal["round", "per_client"] = "round"
+    series: Literal["test", "after"] = "test"
+    precision: Literal["fp32", "bf16"] = "fp32"
+    transport: Literal["auto", "serial", "pooled", "stacked"] = "auto"
+    workers: int | None = None  # None: one per core
+    device: str = "cpu"
+    out: Path = Path("runs")
+    name: str | None = None  # of the run's folder; None: method, data and a hash
+    checkpoint: float = 30.0  # seconds between checkpoints; 0 writes one every round
+    snapshots: int = 0  # rounds between states kept for analyses; 0 keeps only the last
+    memory: float = 4.0  # GiB of private states held in memory before they go to files
+
+    def __init__(self, **given: Any) -> None:
+        for name in given:
+            if name not in type(self).model_fields:
+                raise suggest("setting", str(name), type(self).model_fields)
+        for name, kind in (("budget", Budget), ("sampling", Sampling)):
+            if isinstance(given.get(name), dict):
+                given[name] = record(kind, given[name], f"{name}.")
+        try:
+            super().__init__(**_own_method(given))
+        except ValidationError as wrong:
+            raise sentence(wrong, "") from wrong
+
+    @field_validator("seeds", "metrics", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return [part.strip() for part in value.split(",") if part.strip()]
+        return [value] if isinstance(value, int) else value
+
+    @model_validator(mode="after")
+    def _sensible(self) -> "Experiment":
+        for name, least in (("rounds", 1), ("every", 1), ("clients", 1), ("workers", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InputError(f"{name} must be at least {least}, got {value}")
+        if not self.seeds:
+            raise InputError("seeds must name at least one seed, such as seeds=0,1,2")
+        if min(self.seeds) < 0 or max(self.seeds) >= 2**63 or len(set(self.seeds)) < len(self.seeds):
+            raise InputError(f"seeds must be different whole numbers from 0, got {','.join(map(str, self.seeds))}")
+        if self.series == "after" and not self.after:
+            raise InputError("series=after reports tests right after local training; it needs after=true")
+        select(self.metrics)
+        refuse(self.choose)
+        if self.checkpoint < 0 or self.memory <= 0:
+            raise InputError("checkpoint (seconds) must not be negative and memory (GiB) must be positive")
+        return self
+
+    @property
+    def own(self) -> dict[str, str]:
+        """The parts that are code of the user's own, named by file or module."""
+        found = {what: getattr(self, what).name for what in ("method", "model") if getattr(self, what).made is None}
+        return {what: name for what, name in found.items() if code.is_own(name)}
+
+    @property
+    def stem(self) -> str:
+        """What a run's folder is called unless it is given a name: method, data and a hash."""
+        return f"{self.method.stem}-{self.data.stem}-{self.digest()[:8]}"
+
+    def but(self, **changed: Any) -> "Experiment":
+        """Return this experiment with other values, which are taken as they are."""
+        return self.model_copy(update=changed)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the settings as they are written to YAML."""
+        out: dict[str, Any] = {}
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if isinstance(value, Choice):
+                value = value.plain()
+            elif is_dataclass(value) and not isinstance(value, type):
+                value = asdict(value)
+            elif isinstance(value, Split):
+                value = {"object": code.described(value)}
+            elif isinstance(value, Path):
+                value = str(value)
+            elif isinstance(value, tuple):
+                value = list(value)
+            out[name] = value
+        return out
+
+    def digest(self) -> str:
+        """Return a SHA-256 over what decides the results; where and how it runs does not count."""
+        usual = type(self).model_fields
+        decisive = {
+            name: value
+            for name, value in self.plain().items()
+            if name not in (*_ELSEWHERE, "seeds") and not (name in _SINCE and getattr(self, name) == usual[name].default)
+        }
+        return hashlib.sha256(json.dumps(decisive, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _own_method(given: dict[str, Any]) -> dict[str, Any]:
+    """Lay budget and norm over a method that is given as an object, and take over those it has."""
+    method = given.get("method")
+    if isinstance(method, Choice):
+        method = method.made
+    if not isinstance(method, Method):
+        return given
+    budget = given.get("budget")
+    if budget is None:
+        budget = method.budget
+    elif method.budget not in (Budget(), budget):
+        raise InputError(f"{type(method).__name__} has a budget of its own; give it there or as budget=, not both")
+    norm = given.get("norm") or method.norm
+    return given | {"method": replace(method, budget=budget, norm=norm), "budget": budget}
+
+
+def record(kind: type[Any], options: dict[str, Any], prefix: str) -> Any:
+    """Return a frozen record of ``kind`` from plain options, each checked against its type."""
+    hints = get_type_hints(kind)
+    valid = [f.name for f in fields(kind)]
+    values: dict[str, Any] = {}
+    for name, value in options.items():
+        if name not in valid:
+            raise suggest("setting", f"{prefix}{name}", [prefix + v for v in valid])
+        if isinstance(value, str) and "tuple" in str(hints[name]):
+            value = [part for part in value.split(",") if part]
+        try:
+            values[name] = TypeAdapter(hints[name]).validate_python(value)
+        except ValidationError as wrong:
+            raise sentence(wrong, f"{prefix}{name}", get_args(hints[name])) from wrong
+    return kind(**values)
+
+
+def sentence(wrong: ValidationError, where: str, choices: tuple[Any, ...] = ()) -> InputError:
+    first = wrong.errors(include_url=False)[0]
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, InputError):
+        return cause
+    spot = where or ".".join(str(part) for part in first["loc"] if part not in ("name", "options"))
+    if first["type"] == "literal_error":
+        return InputError(f"{spot} must be {first['ctx']['expected']}, got '{first['input']}'")
+    said = first["msg"].removeprefix("Input should be ").removeprefix("a valid ")
+    said = said.split(", unable")[0]
+    return InputError(f"{spot} must be a valid {said.removeprefix('Value error, ')}, got {first['input']!r}")

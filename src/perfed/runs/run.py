@@ -1,0 +1,272 @@
+"""A run: begin it in a folder, train its seeds, go on with it, sum it up."""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from .. import machine
+from ..data import Samples
+from ..errors import InputError, RunError
+from ..evaluate.others import others
+from ..evaluate.summary import majority, runaway, summarise
+from ..federation import PARTS, Federation
+from ..partition import Split
+from ..transport import Transport
+from . import code
+from .assemble import Shared, samples_of, stretched, there
+from .experiment import Choice, Experiment
+from .folder import RunFolder, fresh
+from .seed import OnRound, Seed, Stop
+
+
+def run(experiment: Experiment, on_round: OnRound | None = None, command: str = "") -> RunFolder:
+    """Run an experiment from the start in a folder of its own."""
+    shared = Shared.of(experiment)
+    shared.assemble(experiment, experiment.seeds[0])  # refuse before anything is written
+    return finished(begin(experiment, shared, command), experiment, shared, on_round)
+
+
+def rehearse(experiment: Experiment, on_round: OnRound | None = None) -> dict[int, Seed]:
+    """Run an experiment without a record; return every seed as it ended."""
+    shared, ended = Shared.of(experiment), {}
+    for number in experiment.seeds:
+        seed = Seed(shared.assemble(experiment, number))
+        transport, _ = seed.transport(experiment.transport)
+        try:
+            seed.train(transport, on_round)
+        finally:
+            transport.close()
+        ended[number] = seed
+    return ended
+
+
+def resume(
+    folder: RunFolder, on_round: OnRound | None = None, rounds: int | None = None, given: Mapping[str, Any] | None = None
+) -> RunFolder:
+    """Finish a run where its last checkpoint left it, or go on to more rounds; a finished run is left as it is.
+
+    Args:
+        folder: the run.
+        on_round: hears of every round.
+        rounds: how many it shall have in all, where that is more than were asked for.
+        given: objects that cannot be found by name again: method, model, data.
+    """
+    experiment = known(folder, given)
+    for what in ("method", "model", "data"):  # refuse before anything is written
+        there(what, getattr(experiment, what))
+    if rounds is not None:
+        extend(folder, rounds)
+        experiment = experiment.but(rounds=rounds)
+    return finished(folder, experiment, reshared(folder, experiment), on_round)
+
+
+def finished(folder: RunFolder, experiment: Experiment, shared: Shared, on_round: OnRound | None) -> RunFolder:
+    """Train what is left of every seed, and sum the run up."""
+    for seed in experiment.seeds:
+        train(folder, experiment, seed, shared, on_round)
+    sum_up(folder)
+    return folder
+
+
+def known(folder: RunFolder, given: Mapping[str, Any] | None = None) -> Experiment:
+    """Return a run's experiment with the user's own code and objects in it; what changed since the run began is refused."""
+    experiment = folder.experiment
+    changed: dict[str, Any] = {}
+    for what, thing in (given or {}).items():
+        choice: Choice = getattr(experiment, what)
+        if choice.known is None:
+            raise InputError(f"{what} has no effect: '{folder.path}' knows its {what} by name, {choice.name}")
+        again = Experiment(method=thing, budget=experiment.budget).method.made if what == "method" else thing
+        code.same(choice.known, again, what)
+        changed[what] = choice.model_copy(update={"made": again})
+    noted = folder.manifest.get("code") or {}
+    for what, reference in code.unchanged(experiment.own, noted, folder.code).items():
+        changed[what] = getattr(experiment, what).model_copy(update={"name": reference})
+    return experiment.but(**changed)
+
+
+def extend(folder: RunFolder, rounds: int) -> None:
+    """Give a run more rounds to go; it will end in the bits of a run that had this length from the start."""
+    extensible(folder, rounds)
+    before = folder.experiment
+    if rounds == before.rounds:
+        return
+    after, manifest = before.but(rounds=rounds), folder.manifest
+    earlier = [*manifest.get("earlier", ()), {"settings": before.digest(), "rounds": before.rounds}]
+    folder.put_manifest(manifest | {"settings": after.digest(), "earlier": earlier})
+    folder.put_experiment(after)
+
+
+def extensible(folder: RunFolder, rounds: int) -> None:
+    """Refuse to go on with a run that would not be what it had been with so many rounds from the start."""
+    experiment, path = folder.experiment, folder.path
+    if rounds < experiment.rounds:
+        raise RunError(f"'{path}' has {experiment.rounds} rounds; it can go on to more, not to {rounds}")
+    if rounds > experiment.rounds and experiment.method.known is None and stretched(known(folder)):
+        raise RunError(
+            f"'{path}' cannot go on: the schedule of {experiment.method.name} is laid out for its {experiment.rounds} rounds; "
+            f"start a new run with rounds={rounds}"
+        )
+    if str(folder.manifest["command"]).startswith("perfed paper "):
+        raise RunError(f"'{path}' belongs to a paper's table; `perfed paper … --rounds {rounds}` makes a longer one")
+
+
+def left(folder: RunFolder, rounds: int | None = None) -> int:
+    """Return how many rounds a run has to go, the start of each seed counted as one."""
+    experiment = folder.experiment
+    reached = [folder.seed(seed).reached for seed in experiment.seeds]
+    return len(reached) * ((rounds or experiment.rounds) + 1) - sum(number + 1 for number in reached if number is not None)
+
+
+def reshared(folder: RunFolder, experiment: Experiment, samples: Samples | None = None) -> Shared:
+    """Return the data and the splits that a run was begun with; data or splits that changed since are refused."""
+    manifest = folder.manifest
+    if "data" not in manifest:
+        raise RunError(
+            f"'{folder.path}' is the server's record of a deployment: data and private states are at the silos, where "
+            "`perfed export SILO` writes a model; `perfed deploy run` goes on with it"
+        )
+    samples = samples_of(experiment) if samples is None else samples
+    if manifest["data"] != samples.digest():
+        raise RunError(f"the data set '{experiment.data.name}' is not the one that '{folder.path}' was started with")
+    splits = {}
+    for seed in experiment.seeds:
+        splits[seed] = folder.seed(seed).split()
+        if splits[seed].digest() != manifest["splits"][str(seed)]:
+            raise RunError(f"'{folder.seed(seed).path}' does not hold the split the run was started with")
+    return Shared(samples, splits)
+
+
+def begin(experiment: Experiment, shared: Shared, command: str = "") -> RunFolder:
+    """Make a run's folder: settings, splits, who the clients are, copies of the user's own code, and the manifest last."""
+    folder = RunFolder(fresh(experiment.out, experiment.stem, experiment.name))
+    for seed in experiment.seeds:
+        made = folder.add_seed(seed)
+        made.put_split(shared.splits[seed])
+        made.put_clients(clients_of(shared.samples, shared.splits[seed]))
+    folder.put_experiment(experiment)
+    own = experiment.own
+    manifest = {
+        "began": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": command,
+        **machine.facts(),
+        "device": experiment.device,
+        "settings": experiment.digest(),
+        "data": shared.samples.digest(),
+        "splits": {str(seed): shared.splits[seed].digest() for seed in experiment.seeds},
+    }
+    folder.put_manifest(manifest | ({"code": code.keep(own, folder.code)} if own else {}))
+    return folder
+
+
+def clients_of(samples: Samples, split: Split) -> dict[str, Any]:
+    """Return who the clients are: names, sizes, labels, classes, and the scores of guessing the most frequent label."""
+    who = Federation.of(samples, split, lambda x, key: x)
+    correct, count = who.majority()
+    return {
+        "names": list(split.names),
+        **{part: [len(rows) for rows in getattr(split, part)] for part in PARTS},
+        "labels": who.counts().tolist(),
+        "classes": list(samples.classes),
+        "majority": {"correct": correct, "count": count},
+    }
+
+
+def train(
+    folder: RunFolder,
+    experiment: Experiment,
+    seed: int,
+    shared: Shared,
+    on_round: OnRound | None = None,
+    stop: Stop | None = None,
+) -> None:
+    """Run what is left of one seed, or until ``stop`` has a reason; a finished seed costs nothing."""
+    place = folder.seed(seed)
+    if place.finished(experiment.rounds):
+        return
+    with place.alone():
+        one = Seed(shared.assemble(experiment, seed), place)
+        one.restore()
+        transport = _transport(folder, one)
+        began = perf_counter()
+        try:
+            reached = one.train(transport, on_round, stop)
+        finally:
+            transport.close()
+        ended = one.stopped["round"] if one.stopped else experiment.rounds
+        final = {"digest": reached, "rounds": ended, "seconds": round(perf_counter() - began, 3)}
+        place.put_final(final | ({"stopped": one.stopped} if one.stopped else {}))
+
+
+def _transport(folder: RunFolder, one: Seed) -> Transport:
+    """Return the transport of a seed: what it began with, else what another seed measured, else what is asked for."""
+    assert one.folder is not None
+    asked = one.made.experiment.transport
+    if told := one.folder.transport:  # never change arithmetic in the middle
+        return one.transport(told["name"])[0]
+    others = [found for seed in folder.seeds.values() if (found := seed.transport)] if asked == "auto" else []
+    if others:
+        transport, why = one.transport(others[0]["name"], "as measured for another seed")
+    else:
+        transport, why = one.transport(asked)
+    one.folder.put_transport({"name": transport.name, **why})
+    return transport
+
+
+def sum_up(folder: RunFolder) -> dict[str, Any]:
+    """Write the summary of a run whose seeds are all there."""
+    asked = folder.experiment
+    seeds = {seed: folder.seed(seed) for seed in asked.seeds}
+    finals, transports = ({}, {})  # type: dict[int, dict[str, Any]], dict[str, dict[str, Any]]
+    for seed, place in seeds.items():
+        final, transport = place.final, place.transport
+        if final is None or transport is None:
+            raise RunError(f"seed {seed} of '{folder.path}' is not finished; `perfed resume {folder.path}` goes on with it")
+        finals[seed], transports[str(seed)] = final, transport
+    stopped = {str(seed): final["stopped"] for seed, final in finals.items() if "stopped" in final}
+    folder.put_manifest(folder.manifest | {"transport": transports} | ({"stopped": stopped} if stopped else {}))
+    lines = {seed: place.lines.read() for seed, place in seeds.items()}
+    summary = {
+        "method": asked.method.name,
+        **summed(asked, lines, {seed: place.clients for seed, place in seeds.items()}),
+        "transport": transports[str(asked.seeds[0])]["name"],
+        "run": str(folder.path),
+        **digests({seed: str(final["digest"]) for seed, final in finals.items()}),
+    }
+    folder.put_summary(summary)
+    return summary
+
+
+def summed(asked: Experiment, lines: Mapping[int, list[dict[str, Any]]], who: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the figures of a run from the lines of its seeds."""
+    total = {way: sum(line[f"bytes_{way}"] for own in lines.values() for line in own) for way in ("up", "down")}
+    options = {"report": asked.report, "best": asked.best, "series": asked.series, "choose": asked.choose}
+    return {
+        "rounds": asked.rounds,
+        "seeds": list(asked.seeds),
+        "seconds": round(sum(line["seconds"] for own in lines.values() for line in own), 3),
+        "choose": asked.choose,
+        "accuracy": summarise(lines, **options),
+        "metrics": others(lines, **options),
+        "majority": majority(who),
+        "runaway": {str(seed): since for seed, own in lines.items() if (since := runaway(own)) is not None},
+        "bytes_up": total["up"],
+        "bytes_down": total["down"],
+    }
+
+
+def digests(found: Mapping[int, str]) -> dict[str, Any]:
+    """Return the digest of a run, and that of every seed."""
+    whole = list(found.values())
+    joined = whole[0] if len(whole) == 1 else hashlib.sha256("".join(whole).encode()).hexdigest()
+    return {"digest": joined, "digests": {str(seed): own for seed, own in found.items()}}
+
+
+def opened(path: Path | str) -> RunFolder:
+    """Return a run's folder whose settings are those it was begun with."""
+    folder = RunFolder(path)
+    folder.experiment  # noqa: B018  (refuses what is no run)
+    return folder

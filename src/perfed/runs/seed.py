@@ -1,0 +1,125 @@
+"""One seed of an experiment in training: its states, and its rounds on disk or in memory."""
+
+import time
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any
+
+from ..errors import RunError
+from ..rounds import Protocol, Round, line_of, rounds
+from ..serving.personal import Trained
+from ..transport import Transport, choose
+from .assemble import Assembled
+from .folder import SeedFolder
+from .states import digest, read_state
+
+OnRound = Callable[[int, Round], None]  # seed, what the round produced
+Stop = Callable[[Sequence[dict[str, Any]]], dict[str, Any] | None]  # a seed's lines so far → why it is to end here, if so
+
+
+class Seed:
+    """Everything that one seed's rounds need; without a folder nothing is written, and the rounds stay in memory."""
+
+    def __init__(self, made: Assembled, folder: SeedFolder | None = None) -> None:
+        self.made, self.folder = made, folder
+        self.server, self.store, self.first = made.server, made.store(), 0
+        self.history: list[dict[str, Any]] = []  # the rounds, where there is no folder for them
+        self.stopped: dict[str, Any] | None = None  # why it ended before its last round
+        if folder is not None and made.federation.vocabulary is not None:
+            folder.keep_vocabulary(made.federation.vocabulary)
+
+    def restore(self) -> None:
+        """Go back to the last checkpoint, or to the start where there is none."""
+        if self.folder is None:
+            return
+        if self.folder.reached is None:
+            self.folder.lines.forget()
+            return
+        self.first, self.server = self.folder.load(self.server, self.store, self.made.template)
+        self.folder.lines.cut(self.first)
+
+    def at(self, number: int | None = None) -> Trained:
+        """Return the seed as it stands after its last checkpoint, or after round ``number`` where that state was kept."""
+        if self.folder is None:
+            if number not in (None, self.first):
+                raise RunError(f"only the last state is kept in memory, after round {self.first}; a run with a folder keeps more")
+            return Trained(self.made.site, self.server, self.store, self.first)
+        store, like = self.made.store(), self.made.server
+        if number is None or (number == self.folder.reached and number not in self.folder.snapshots):
+            reached, server = self.folder.load(like, store, self.made.template)
+        elif number in (kept := self.folder.snapshots):
+            reached, server = number, read_state(kept[number], like, store, self.made.template)
+        else:
+            raise RunError(f"'{self.folder.path}' kept no state after round {number}; run it with snapshots=N to keep every Nth")
+        return Trained(self.made.site, server, store, reached)
+
+    def transport(self, name: str, why: str = "") -> tuple[Transport, dict[str, Any]]:
+        """Return a transport for this seed and why it was taken; ``why`` where that is known already."""
+        found, reason = choose(self.made.site, self.store, name, self.made.experiment.workers)
+        return found, {"why": why} if why else reason
+
+    def train(self, transport: Transport, on_round: OnRound | None = None, stop: Stop | None = None) -> str:
+        """Run the rounds that are left, each recorded before the next; return the digest of what was reached.
+
+        ``stop`` looks at the rounds so far; when it has a reason, the seed ends there.
+        """
+        asked, saved = self.made.experiment, time.monotonic()
+        began, last = perf_counter(), self.first
+        lines = list(self.lines) if stop else []
+        self.stopped = stop(lines) if stop and lines else None
+        if self.stopped:  # it ended here before, and was interrupted before that was written down
+            return digest(self.server, self.store)
+        try:
+            for done in self._rounds(transport):
+                line = line_of(done, perf_counter() - began, len(self.made.federation))
+                self._record(line)
+                began, last, self.server = perf_counter(), done.number, done.server
+                if stop:
+                    lines.append(line)
+                    self.stopped = stop(lines)
+                due = time.monotonic() - saved >= asked.checkpoint or done.number == asked.rounds
+                if done.number and (due or self.stopped):
+                    self._save(done.number)
+                    saved = time.monotonic()
+                if self.folder is not None and asked.snapshots and done.number % asked.snapshots == 0:
+                    self.folder.keep(done.number, done.server, self.store)
+                if on_round:
+                    on_round(self.made.seed, done)
+                if self.stopped:
+                    break
+        except KeyboardInterrupt:
+            if last > self.first:
+                self._save(last)
+            raise
+        self.first = last
+        return digest(self.server, self.store)
+
+    def _rounds(self, transport: Transport) -> Any:
+        asked, federation = self.made.experiment, self.made.federation
+        parts = ("test", "validation") if any(map(len, federation.validation)) else ("test",)
+        return rounds(
+            self.made.method,
+            self.server,
+            transport,
+            asked.sampling,
+            Protocol(asked.every, asked.after, parts),
+            seed=self.made.seed,
+            clients=len(federation),
+            count=asked.rounds,
+            first=self.first,
+        )
+
+    def _record(self, line: dict[str, Any]) -> None:
+        if self.folder is None:
+            self.history.append(line)
+        else:
+            self.folder.lines.append(line)
+
+    def _save(self, number: int) -> None:
+        if self.folder is not None:
+            self.folder.save(number, self.server, self.store)
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """The rounds that were recorded."""
+        return self.history if self.folder is None else self.folder.lines.read()

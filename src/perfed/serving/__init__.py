@@ -1,0 +1,1 @@
+"""A client's model outside training: in hand, and as a file."""

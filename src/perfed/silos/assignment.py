@@ -1,0 +1,118 @@
+"""What a request needs at a silo: the method on the silo's own data, and what the silo may say of them."""
+
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from typing import Any
+
+import torch
+
+from ..data import Samples
+from ..data import load as load_samples
+from ..errors import InputError, suggest
+from ..federation import Federation
+from ..partition import Iid
+from ..partition import split as make_split
+from ..runs import parse
+from ..runs.assemble import assemble, federation_of, split_of
+from ..runs.experiment import Experiment
+from ..transport import Private, Site
+from ..trees import Tree
+from .config import DataSource, SiloConfig
+from .messages import Ask
+from .policy import SitePolicy
+from .states import States
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Everything a request needs: the method on this silo's data, and the states it starts from."""
+
+    site: Site
+    server: Tree  # the server's first state: the shape of what it sends
+    first: Private
+    facts: dict[str, Any] = field(default_factory=dict)
+    words: tuple[str, ...] = ()  # of the common vocabulary, for texts
+
+
+def assign(config: SiloConfig, ask: Ask, policy: SitePolicy, states: States) -> Assignment:
+    """Return the method on this silo's data; unless seeded, order of visits and private parts are this silo's own."""
+    settings, samples, source = _settings(config, ask)
+    own = _federation(settings, samples, source, ask)
+    secret = None if ask.seeded else states.secret()
+    if secret is not None:
+        own = replace(own, seed=secret)
+    made = assemble(settings, ask.seed, own, clients=ask.clients)
+    first = made.first if secret is None else assemble(settings, secret, own, clients=ask.clients).first
+    words = () if own.vocabulary is None else own.vocabulary.words
+    return Assignment(made.site, made.server, first, _facts(own, samples, policy), words)
+
+
+def _settings(config: SiloConfig, ask: Ask) -> tuple[Experiment, Samples, DataSource]:
+    """Return the request's settings with everything that names a place replaced by this silo's own."""
+    raw = {k: v for k, v in ask.settings.items() if k not in ("split", "out", "name", "device", "transport")}
+    asked = parse.build(raw)
+    if asked.own:  # it would be imported here: a silo runs nothing that it is sent
+        raise InputError(f"{next(iter(asked.own))} is code of somebody's own; a silo takes only what the installed perfed has")
+    if asked.data.name not in config.data:
+        raise suggest("data at this silo", asked.data.name, config.data)
+    source = config.data[asked.data.name]
+    changed: dict[str, Any] = {"data": source.source, "device": config.device}
+    if "weights" in asked.model.options:
+        if config.weights is None:
+            raise InputError("the model starts from a file of weights; name this silo's copy with `weights:`")
+        path = str(config.folder / config.weights)
+        changed["model"] = asked.model.model_copy(update={"options": asked.model.options | {"weights": path}})
+    settings = asked.but(**changed)
+    samples = load_samples(settings.data.name, **settings.data.options)
+    return settings, _relabelled(samples, source.classes), source
+
+
+def _federation(settings: Experiment, samples: Samples, source: DataSource, ask: Ask) -> Federation:
+    """Return this silo as a federation of one that draws as client ``ask.client``."""
+    if source.rows == "split":
+        split = split_of(settings, samples, ask.seed)
+        if split.clients != ask.clients:
+            raise InputError(f"the experiment's split has {split.clients} clients, the deployment {ask.clients}")
+        whole = federation_of(settings, samples, split, ask.seed)
+        at = ask.client
+    else:
+        if samples.texts is not None:
+            raise InputError("texts of one silo alone give a vocabulary of its own; only rows: split has a common one")
+        split = make_split(samples, Iid(), 1, ask.seed, settings.validation, settings.test)
+        whole = federation_of(settings, samples, split, ask.seed)
+        at = 0
+    parts = {part: (getattr(whole, part)[at],) for part in ("train", "validation", "test")}
+    return replace(
+        whole,
+        **parts,  # type: ignore[arg-type]
+        names=(whole.names[at],),
+        numbers=(ask.client,),
+    )
+
+
+def _facts(own: Federation, samples: Samples, policy: SitePolicy) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "sizes": [len(getattr(own, part)[0]) for part in ("train", "validation", "test")],
+        "classes": list(samples.classes),
+        "shape": list(own.inputs(own.x[:1], None).shape[1:]),
+        "dtype": str(own.inputs(own.x[:1], None).dtype).removeprefix("torch."),
+        "words": None if own.vocabulary is None else len(own.vocabulary),
+        "columns": None,
+        "name": own.names[0],
+        "torch": version("torch"),
+    }
+    if policy.metrics:
+        correct, count = own.majority()
+        facts |= {"labels": own.counts()[0].tolist(), "majority": [correct[0], count[0]]}
+    return facts
+
+
+def _relabelled(samples: Samples, classes: tuple[str, ...]) -> Samples:
+    """Return samples whose labels are positions in the common list ``classes``."""
+    if not classes or classes == samples.classes:
+        return samples
+    for name in samples.classes:
+        if name not in classes:
+            raise suggest("class in this silo's list", name, classes)
+    places = torch.tensor([classes.index(name) for name in samples.classes])
+    return replace(samples, y=places[samples.y], classes=classes)

@@ -1,0 +1,156 @@
+"""The server's side of a deployment: ask who is there, run the loop, keep a checkpoint after every round."""
+
+import hashlib
+import json
+import logging
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from .. import __version__, machine
+from ..disk import get_json, put_json
+from ..errors import InputError, RunError
+from ..runs import parse
+from ..runs.assemble import method_of
+from ..runs.folder import RunFolder, SeedFolder
+from ..runs.run import sum_up
+from ..runs.seed import OnRound
+from ..runs.states import fingerprint
+from . import keep
+from .exchange import Carrier, Exchange, Patience
+from .facts import agreed, checked
+from .messages import Ask, SiloAnswer
+from .remote import Ahead, Remote, check
+from .seed import SeedAtServer
+from .terms import Terms
+
+log = logging.getLogger("perfed.silos")
+
+
+class Conductor:
+    """One experiment of a deployment; a new start with the same experiment goes on where the last one was."""
+
+    def __init__(self, folder: Path, carrier: Carrier, on_round: OnRound | None = None) -> None:
+        self.settings = parse.load(folder / "experiment.yaml")
+        self.terms = Terms.load(folder / "server.yaml")
+        self.carrier, self.on_round = carrier, on_round
+        self.patience = Patience(deadline=self.terms.deadline, poll=self.terms.poll, again=self.terms.again)
+        if self.settings.clients not in (None, self.terms.silos):
+            raise InputError(f"the experiment has {self.settings.clients} clients, the deployment {self.terms.silos} silos")
+        self.settings = self.settings.but(clients=self.terms.silos)
+        method_of(self.settings)  # refused here rather than by every silo
+        self.run = self._opened(folder)
+
+    def conduct(self) -> Path:
+        """Run what is left of every seed; return the run's folder."""
+        for seed in self.settings.seeds:
+            if not self.run.seed(seed).finished():
+                self._seed(seed)
+        try:
+            sum_up(self.run)
+        except InputError as unknown:  # no silo lets its metrics be known
+            log.warning("no summary: %s", unknown)
+        return self.run.path
+
+    def _opened(self, folder: Path) -> RunFolder:
+        """Return the run's folder, made on the first start."""
+        s = self.settings
+        mark = hashlib.sha256(f"{s.digest()} {s.seeds}".encode()).hexdigest()[:8]
+        run = RunFolder(folder / "runs" / (s.name or f"{s.method.stem}-{s.data.stem}-{mark}"))
+        if run.complete:
+            found = run.manifest
+            if found.get("settings") != s.digest() or found.get("seeds") != list(s.seeds):
+                raise RunError(f"'{run.path}' holds another experiment; give this one another name")
+            return run
+        for seed in s.seeds:
+            run.add_seed(seed)
+        run.put_experiment(s)
+        run.put_manifest(
+            {
+                "began": datetime.now(UTC).isoformat(timespec="seconds"),
+                "experiment": os.urandom(16).hex(),  # names the silos' private states: not to be guessed, never reused
+                "settings": s.digest(),
+                "seeds": list(s.seeds),
+                **machine.facts(),
+                "device": s.device,
+                "command": "perfed deploy",
+            },
+        )
+        return run
+
+    def _seed(self, seed: int) -> None:
+        folder = self.run.seed(seed)
+        ask = Ask(
+            verb="hello",
+            experiment=f"{self.run.manifest['experiment']}-{seed}",
+            client=0,
+            clients=self.terms.silos,
+            seed=seed,
+            settings=json.loads(json.dumps(self.settings.plain(), default=str)),
+            version=__version__,
+            seeded=self.terms.seeded_private,
+        )
+        silos = self._silos(folder, ask)
+        job = SeedAtServer(self.settings, self.terms, seed, folder, silos)
+        job.restore()
+        ahead = Ahead(job.participants, self.settings.rounds, self.settings.after, self.terms.least)
+        work = Ask(**{**vars(ask), "verb": "work"})
+        transport = Remote(self.carrier, job.site, job.first, job.known, ahead, work, self.patience)
+        folder.put_transport({"name": transport.name, "why": "asked for"})
+        began = perf_counter()
+        server = job.train(transport, self.on_round)
+        whole, private = job.digest(server)
+        folder.put_final(
+            {
+                "digest": whole,
+                "server": fingerprint(server).hex(),
+                "private": private,
+                "rounds": self.settings.rounds,
+                "seconds": round(perf_counter() - began, 3),
+            },
+        )
+
+    def _silos(self, folder: SeedFolder, ask: Ask) -> list[dict[str, Any] | None]:
+        """Return what every silo says it has; asked once, at the start of the experiment."""
+        path = folder.silos
+        if path.exists():
+            return list(get_json(path))
+
+        def accept(asked: Ask, answer: SiloAnswer) -> dict[str, Any]:
+            check(asked, answer, {})
+            return checked(answer.facts)
+
+        said: list[str] = []
+
+        def refuse(client: int, why: str) -> None:
+            said.append(f"; silo {client}: {why}")
+            log.warning("client %d takes no part: %s", client, why)
+            keep.note(folder.refusals, round=0, client=client, why=why)
+
+        asks = {i: Ask(**{**vars(ask), "client": i}) for i in range(self.terms.silos)}
+        found = agreed(Exchange(self.carrier, asks, accept, self.patience, refuse).run(), refuse)
+        if len(found) < self.terms.least:
+            raise RunError(
+                f"{len(found)} of {self.terms.silos} silos are there after {self.terms.deadline:g} s, "
+                f"at least {self.terms.least} must be{''.join(said[:1])}"
+            )
+        silos = [found.get(i) for i in range(self.terms.silos)]
+        put_json(path, silos)
+        folder.put_clients(_clients(silos))
+        return silos
+
+
+def _clients(silos: list[dict[str, Any] | None]) -> dict[str, Any]:
+    """Return who the clients are, as far as they let it be known."""
+    classes = next(s["classes"] for s in silos if s)
+    sizes = [s["sizes"] if s else [0, 0, 0] for s in silos]
+    rows = [(s or {}).get("majority") or [0, 0] for s in silos]
+    return {
+        "names": [str(s["name"]) if s else f"silo {i}" for i, s in enumerate(silos)],
+        **{part: [own[k] for own in sizes] for k, part in enumerate(("train", "validation", "test"))},
+        "labels": [(s or {}).get("labels") or [0] * len(classes) for s in silos],
+        "classes": classes,
+        "majority": {"correct": [r[0] for r in rows], "count": [r[1] for r in rows]},
+    }

@@ -1,0 +1,63 @@
+"""A silo's own configuration: which client it is, where its data are, where its states and its policy."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..errors import InputError, suggest
+from ..runs.experiment import Choice
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSource:
+    """Where a silo finds the data behind a name: the whole of it, or this client's rows of the experiment's split."""
+
+    source: Choice
+    rows: str = "all"  # "all" of it is this silo's; "split": the experiment's split says which
+    classes: tuple[str, ...] = ()  # the common list of labels, where this silo has not all of them
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiloConfig:
+    """A silo's own configuration file."""
+
+    folder: Path
+    client: int
+    data: Mapping[str, DataSource]
+    policy: Path = Path("policy.yaml")
+    state: Path = Path("state")
+    device: str = "cpu"
+    weights: str | None = None  # a file, where a model starts from weights that the server names
+
+    @staticmethod
+    def load(path: Path) -> "SiloConfig":
+        """Return the configuration in a YAML file; paths in it are relative to its folder."""
+        try:
+            found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (OSError, yaml.YAMLError, UnicodeDecodeError) as wrong:
+            raise InputError(f"cannot read the silo's configuration '{path}': {wrong}") from wrong
+        known = SiloConfig.__dataclass_fields__.keys() - {"folder"}
+        if not isinstance(found, dict) or not isinstance(found.get("data"), dict) or type(found.get("client")) is not int:
+            raise InputError(f"'{path}' needs `client: NUMBER` and `data: {{NAME: SOURCE}}`")
+        for name in found:
+            if name not in known:
+                raise suggest(f"entry in '{path}'", str(name), known)
+        folder = path.resolve().parent
+        data = {str(name): _source(entry, folder) for name, entry in found.pop("data").items()}
+        for name in ("policy", "state"):
+            found[name] = folder / str(found.get(name, getattr(SiloConfig, name)))
+        return SiloConfig(folder=folder, data=data, **found)
+
+
+def _source(entry: Any, folder: Path) -> DataSource:
+    entry = {"name": entry} if isinstance(entry, str) else dict(entry)
+    rows, classes = entry.pop("rows", "all"), tuple(entry.pop("classes", ()))
+    if rows not in ("all", "split"):
+        raise InputError(f"rows must be all (the whole source is this silo's) or split, got '{rows}'")
+    scheme, mark, rest = str(entry.get("name")).partition(":")
+    if mark:
+        entry["name"] = f"{scheme}:{folder / rest}"
+    return DataSource(source=Choice.model_validate(entry), rows=rows, classes=classes)

@@ -1,0 +1,120 @@
+"""A deployment's folder: the authority, the server's part, and one part per silo that can be carried away alone."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ...errors import InputError, RunError
+from ...runs import parse
+from ...runs.experiment import Experiment
+from .. import keep
+from . import certificates
+
+_SCRIPT = """\
+#!/bin/sh
+# {what}
+exec perfed deploy {command} "$(dirname "$0")"
+"""
+
+_POLICY = """\
+# What this site will do, whatever the server says. Anything that is not allowed here is refused and noted in
+# state/refused.jsonl.
+"""
+
+_SILO = """\
+# This silo's own configuration. `data` maps a name that the server may ask for to where the samples are:
+#   xray: folder:/srv/xray              all of it is this silo's (also npz:, csv:, or a named set)
+#   digits: {name: digits, rows: split}   this client's rows of the experiment's own split, for studies
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Address:
+    """Where the server listens, and under which name the silos reach it."""
+
+    host: str = "127.0.0.1"
+    port: int = 8443
+    listen: str = "127.0.0.1"
+
+    @property
+    def link(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+def init(
+    folder: Path,
+    silos: int,
+    address: Address,
+    overrides: Sequence[str] = (),
+    file: Path | None = None,
+    terms: dict[str, Any] | None = None,
+) -> list[Path]:
+    """Write a deployment; return its files."""
+    if folder.exists() and any(folder.iterdir()):
+        raise RunError(f"'{folder}' is not empty; a deployment's keys are never overwritten")
+    if silos < 1:
+        raise InputError(f"a deployment needs at least one silo, got {silos}")
+    settings = parse.load(file, [*overrides, f"clients={silos}"])
+    server = folder / "server"
+    (server / "keys").mkdir(parents=True)
+    (folder / "ca").mkdir(mode=0o700)
+    certificates.authority(folder / "ca")
+    certificates.server(folder / "ca", server, [address.host, "localhost", "127.0.0.1"])
+    (server / "ca.crt").write_bytes((folder / "ca" / "ca.crt").read_bytes())
+    keep.put(server / "operator.key", f"{secrets.token_hex(32)}\n".encode())
+    plain = {k: v for k, v in settings.plain().items() if v != Experiment().plain()[k] or k in _ALWAYS}
+    _yaml(server / "experiment.yaml", plain)
+    _yaml(server / "server.yaml", {"silos": silos, "deadline": 600, "least": silos, **(terms or {})})
+    _yaml(server / "address.yaml", {"host": address.host, "port": address.port, "listen": address.listen})
+    _script(server / "start.sh", "The link that silos connect to.", "link")
+    _script(server / "run.sh", "Runs the experiment; again after a stop: goes on.", "run")
+    for i in range(silos):
+        _silo(folder, i, settings, address, bool((terms or {}).get("seeded_private")))
+    return sorted(p for p in folder.rglob("*") if p.is_file())
+
+
+_ALWAYS = ("method", "model", "data", "clients", "rounds", "budget", "seeds")
+
+
+def _silo(folder: Path, number: int, settings: Experiment, address: Address, seeded: bool) -> None:
+    from ..policy import passes
+
+    own = folder / f"silo-{number}"
+    own.mkdir(mode=0o700)
+    public = certificates.node(own)
+    (folder / "server" / "keys" / f"silo-{number}.pub").write_bytes(public)
+    (own / "ca.crt").write_bytes((folder / "ca" / "ca.crt").read_bytes())
+    name, options = settings.data.name, settings.data.options
+    whole = ":" in name
+    entry = {"name": name, **options} | ({} if whole else {"rows": "split"})
+    _yaml(own / "silo.yaml", {"client": number, "data": {name: entry}}, _SILO)
+    limits = {
+        "methods": [settings.method.name],
+        "data": [name],
+        "epochs": passes(settings.plain()),
+        "rounds": settings.rounds,
+        "metrics": True,
+        "seeded_private": seeded,
+    }
+    _yaml(own / "policy.yaml", limits, _POLICY)
+    link = {"host": address.host, "port": address.port, "runtime": address.port + 1 + number}
+    _yaml(own / "address.yaml", link)
+    _script(own / "start.sh", "This silo's node; it comes back by itself when the link was away.", "silo")
+
+
+def _yaml(path: Path, content: dict[str, Any], head: str = "") -> None:
+    path.write_text(head + yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+
+
+def _script(path: Path, what: str, command: str) -> None:
+    path.write_text(_SCRIPT.format(what=what, command=command), encoding="utf-8")
+    path.chmod(0o755)
+
+
+def silos_of(folder: Path) -> list[Path]:
+    """Return the silos' parts that are in a deployment's folder."""
+    return sorted(folder.glob("silo-*"), key=lambda p: int(p.name[5:]))

@@ -1,0 +1,154 @@
+"""What a silo does with a request: check it against its own policy, score, train, answer."""
+
+import hashlib
+import json
+import logging
+import time
+from dataclasses import replace
+
+from .. import __version__
+from ..errors import InputError, PerfedError, WireError
+from ..evaluate.scores import Score
+from ..runs.states import fingerprint
+from ..serving.personal import PersonalModel
+from ..transport import Private, one_thread
+from ..trees import Tree
+from ..wire import decode, encode
+from . import keep
+from .assignment import Assignment, assign
+from .config import SiloConfig
+from .messages import Ask, SiloAnswer, pack, unpack
+from .policy import SitePolicy
+from .states import States
+
+log = logging.getLogger("perfed.silo")
+
+
+class Silo:
+    """Answers requests; whatever goes wrong is an answer that says so, and a line in the silo's own log."""
+
+    def __init__(self, config: SiloConfig) -> None:
+        self.config = config
+        self._last: tuple[str, Assignment] | None = None  # data and network stay loaded between messages
+
+    def answer(self, ask: Ask) -> SiloAnswer:
+        """Return the answer to a request."""
+        plain = SiloAnswer(experiment=ask.experiment, client=ask.client, base=ask.base, train=ask.train, score=ask.score)
+        try:
+            with one_thread():
+                return self._answer(ask, plain)
+        except PerfedError as refused:
+            self._log(ask, str(refused))
+            return replace(plain, refused=str(refused))
+        except Exception as failed:
+            log.exception("a request failed")
+            self._log(ask, f"{type(failed).__name__}: {failed}")
+            return replace(plain, refused=f"the silo failed: {type(failed).__name__}")  # details stay at home
+
+    def _answer(self, ask: Ask, plain: SiloAnswer) -> SiloAnswer:
+        if ask.client != self.config.client:
+            raise InputError(f"this is client {self.config.client}, the message is for client {ask.client}")
+        if ask.version != __version__:
+            raise InputError(f"the server runs perfed {ask.version}, this silo {__version__}")
+        policy, states = SitePolicy.load(self.config.policy), States(self.config.state, ask.experiment)
+        with states.locked():
+            request = _request(ask)
+            again = ask.train is not None and states.answer(ask.train, request) is not None
+            if refused := policy.refusal(ask, trained=states.trained - again):
+                raise InputError(refused)
+            job = self._assigned(ask, policy, states)
+            if ask.verb == "hello":
+                return replace(plain, facts=job.facts)
+            if ask.verb != "work" or (ask.train is not None and ask.train <= ask.base):
+                raise InputError(f"cannot {ask.verb} for round {ask.train} on version {ask.base}")
+            return self._work(ask, plain, job, policy, states, request)
+
+    def _work(self, ask: Ask, plain: SiloAnswer, job: Assignment, policy: SitePolicy, states: States, request: str) -> SiloAnswer:
+        private = self._private(ask, job, states)
+        site = job.site
+        down = _opened(ask.body, job)
+        states.serve(*pack(ask))
+        began, spent = time.perf_counter(), {}
+        scores: list[Score] = []
+        if ask.score is not None and policy.metrics:
+            scores = site.score(0, down, private, ask.score, ask.parts)
+        spent["test"], began = time.perf_counter() - began, time.perf_counter()
+        body, after = b"", None
+        if ask.train is not None:
+            if (known := states.answer(ask.train, request)) is not None:
+                body, after = known[0], known[1].get("after")
+                private = states.load(ask.train, job.first, site.withheld)
+            else:
+                up, private, whole = site.train(0, down, private, ask.train)
+                if ask.after and policy.metrics:
+                    after = site.after(0, down, whole, private.mine, ask.train).plain()
+                body = encode(up, site.withheld)
+                states.put(ask.train, private, base=ask.base, request=request, body=body, extra={"after": after})
+            states.settle(ask.base)
+        spent["train"] = time.perf_counter() - began
+        return replace(
+            plain,
+            facts=job.facts,
+            scores=tuple(s.plain() for s in scores),
+            after=after,
+            digest=fingerprint(private).hex() if ask.seeded else "",
+            seconds={k: round(v, 4) for k, v in spent.items()} | {"cpu": round(time.process_time(), 3)},
+            body=body,
+        )
+
+    def _private(self, ask: Ask, job: Assignment, states: States) -> Private:
+        if ask.base == 0 and not states.versions():
+            states.put(0, job.first, base=0, request="", body=b"", extra={})
+        return states.load(ask.base, job.first, job.site.withheld)
+
+    def model(self) -> tuple[PersonalModel, Assignment, Ask]:
+        """Return the model that this silo serves after the server's last message, and what it was made of."""
+        there = sorted(self.config.state.glob("*/served"), key=lambda path: path.stat().st_mtime)
+        if not there:
+            raise InputError(f"no model in '{self.config.state}' yet: the server has sent none")
+        states = States(self.config.state, there[-1].parent.name)
+        with states.locked(), one_thread():
+            ask = unpack(Ask, *states.served())
+            job = self._assigned(ask, SitePolicy.load(self.config.policy), states)
+            private = states.load(ask.base, job.first, job.site.withheld)
+            number = ask.base if ask.score is None else ask.score
+            return PersonalModel(job.site, _opened(ask.body, job), private, 0, number), job, ask
+
+    def _assigned(self, ask: Ask, policy: SitePolicy, states: States) -> Assignment:
+        decisive = [vars(self.config), policy, ask.experiment, ask.clients, ask.seed, ask.seeded, ask.settings]
+        same = hashlib.sha256(repr(decisive).encode()).hexdigest()
+        if self._last is None or self._last[0] != same:
+            self._last = (same, assign(self.config, ask, policy, states))
+        return self._last[1]
+
+    def _log(self, ask: Ask, why: str) -> None:
+        log.warning("refused: %s", why)
+        keep.note(self.config.state / "refused.jsonl", experiment=ask.experiment, client=ask.client, round=ask.train, why=why)
+
+
+def _request(ask: Ask) -> str:
+    """Return what makes two trainings the same one."""
+    decisive = [
+        ask.experiment,
+        ask.client,
+        ask.clients,
+        ask.seed,
+        ask.seeded,
+        ask.base,
+        ask.train,
+        ask.after,
+        ask.settings,
+    ]
+    head = json.dumps(decisive, sort_keys=True, default=str).encode()
+    return hashlib.sha256(head + hashlib.sha256(ask.body).digest()).hexdigest()
+
+
+def _opened(body: bytes, job: Assignment) -> Tree:
+    """Return what the server tells, in any form that the method's messages take over a run."""
+    wrong: list[WireError] = []
+    for like in job.site.method.forms(job.server):
+        try:
+            return decode(body, like, job.site.withheld)
+        except WireError as other:
+            wrong.append(other)
+    raise wrong[0]

@@ -1,0 +1,32 @@
+"""How a deployment runs: its silos, how long a round may take, and how many answers it needs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import InputError, suggest
+from ..runs import parse
+from ..runs.experiment import record
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """How a deployment runs: its silos, how long a round may take, and how many answers it needs."""
+
+    silos: int
+    deadline: float = 600.0  # seconds until a round closes with whoever answered
+    least: int = 1  # answers without which a round cannot close
+    poll: float = 0.25
+    again: float = 3.0
+    seeded_private: bool = False  # private parts from the public seed: comparisons only
+
+    @staticmethod
+    def load(path: Path) -> "Terms":
+        """Return the terms in a YAML file."""
+        found = parse.read_yaml(path)
+        for name in found:
+            if name not in Terms.__dataclass_fields__:
+                raise suggest(f"entry in '{path}'", str(name), Terms.__dataclass_fields__)
+        terms: Terms = record(Terms, found, "")
+        if terms.silos < 1 or not 1 <= terms.least <= terms.silos or terms.deadline <= 0:
+            raise InputError(f"'{path}': silos and least must be at least 1, least at most silos, deadline positive")
+        return terms
