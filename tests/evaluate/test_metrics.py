@@ -13,13 +13,13 @@ from perfed.errors import InputError
 from perfed.evaluate import metrics
 from perfed.evaluate.metrics import Metric, defined, find, measure, measure_each, select
 from perfed.evaluate.others import others
-from perfed.evaluate.scores import Score, columns, current, rows
+from perfed.evaluate.scores import UNSEEN, Score, columns, current, rows
 from perfed.evaluate.summary import summarise
 from perfed.local import Budget
 from perfed.methods import find as find_method
 from perfed.rounds import Round, line_of
-from perfed.runs.experiment import Experiment
-from perfed.runs.run import run
+from perfed.runs import parse as setting
+from perfed.runs import run as experiment
 from perfed.testing import federation, task
 from perfed.transport import Pooled, Serial, Site, Stacked, Store
 
@@ -87,11 +87,13 @@ def test_clients_side_by_side_are_measured_as_one_by_one() -> None:
 
 def test_one_function_and_one_catalogue_line_reach_record_and_summary(monkeypatch: Any, tmp_path: Path) -> None:
     monkeypatch.setitem(metrics.CATALOGUE, "margin", Metric("margin", margin, "margin", unit="", digits=3))
-    done = run(Experiment(metrics="margin,confusion", clients=3, rounds=2, transport="serial", out=tmp_path, name="own"))
+    monkeypatch.setattr(metrics, "ALWAYS", ("accuracy", "loss", "margin"))
+    asked = {"method": "fedavg", "clients": 3, "rounds": 2, "transport": "serial", "out": str(tmp_path), "name": "own"}
+    done = experiment.run(setting.build(asked))
     line = json.loads((done.path / "seed-0" / "rounds.jsonl").read_text().splitlines()[-1])
-    assert list(line["test"]) == ["count", "accuracy", "loss", "margin", "confusion"] and len(line["validation"]["margin"]) == 3
-    block = done.summary["metrics"]
-    assert list(block) == ["loss", "margin", "confusion"] and block["margin"].keys() == done.summary["accuracy"].keys()
+    assert list(line["test"]) == ["count", "accuracy", "loss", "margin"] and len(line["validation"]["margin"]) == 3
+    block = done.summary()["metrics"]
+    assert list(block) == ["loss", "margin"] and block["margin"].keys() == done.summary()["accuracy"].keys()
     assert block["margin"]["last"]["mean"]["mean"] == pytest.approx(sum(line["test"]["margin"]) / 3)
 
 
@@ -107,12 +109,11 @@ def test_lines_of_the_first_version_are_read() -> None:
     assert current(new) == new and new["round"] == 3
 
 
-def test_a_round_becomes_a_line_with_a_place_for_every_client() -> None:
-    scores = [Score(13, {"accuracy": 10 / 13, "loss": 0.5}), Score(0, {"accuracy": None, "loss": None})]
-    done = Round(3, (), [1], scores={"test": scores}, after={1: Score(6, {"accuracy": 0.5, "loss": 0.25})})
-    line = line_of(done, 0.2, 2)
-    assert line["test"] == {"count": [13, 0], "accuracy": [10 / 13, None], "loss": [0.5, None]}
-    assert line["after"] == {"count": [None, 6], "accuracy": [None, 0.5], "loss": [None, 0.25]}
+def test_a_round_becomes_the_line_it_is_recorded_by() -> None:
+    tested = [score or UNSEEN for score in rows(current(OLD)["test"])]
+    done = Round(3, (), [2], scores={"test": tested}, after={2: Score(6, {"accuracy": 5 / 6, "loss": 0.25})})
+    line = line_of(done, 0.2, 3)
+    assert line["test"] == current(OLD)["test"] and line["after"] == current(OLD)["after"]
 
 
 def test_columns_and_rows_are_each_others_inverse() -> None:
@@ -171,18 +172,18 @@ CHOICE = [(1, [0.5, 0.5], [0.3, 0.3]), (2, [1.0, 0.6], [0.1, 0.9]), (3, [0.5, 0.
 
 
 def test_settings_name_metrics_and_the_one_that_chooses() -> None:
-    usual = Experiment()
+    usual = setting.build({})
     assert usual.metrics == ("accuracy", "loss") and usual.choose == "accuracy"
-    assert Experiment(metrics="auc, f1").metrics == ("auc", "f1")
-    assert Experiment(metrics=["accuracy", "loss"]).digest() == usual.digest()
-    assert Experiment(metrics="auc").digest() != usual.digest()
+    assert setting.load(None, ["metrics=auc, f1"]).metrics == ("auc", "f1")
+    assert setting.build({"metrics": ["accuracy", "loss"]}).digest() == usual.digest()
+    assert setting.build({"metrics": "auc"}).digest() != usual.digest()
     for raw, said in (
         ({"metrics": "auk"}, "did you mean 'auc'"),
         ({"choose": "brie"}, "did you mean 'brier'"),
         ({"choose": "confusion"}, "no single number"),
     ):
         with pytest.raises(InputError, match=said):
-            Experiment(**raw)
+            setting.build(raw)
 
 
 def test_a_metric_that_no_clients_labels_define_cannot_choose() -> None:

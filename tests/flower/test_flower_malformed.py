@@ -17,7 +17,7 @@ from perfed.runs.seed import Seed
 from perfed.runs.states import fingerprint
 from perfed.sampling import Sampling
 from perfed.silos.conductor import Conductor
-from perfed.silos.messages import Ask, SiloAnswer, unpack
+from perfed.silos.messages import FORMAT, Ask, SiloAnswer, unpack
 from perfed.transport import Serial
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -84,7 +84,7 @@ def cases() -> list[Callable[[str], str]]:
     found += [field(name, value) for name, values in HEAD.items() for value in values]
     found += [fact(name, value) for name, values in FACTS.items() for value in values]
     found += [without(name) for name in ("format", "experiment", "facts", "scores", "client")]
-    found += [field("format", 2), field("extra", 1)]
+    found += [field("format", FORMAT + 1), field("extra", 1)]
     found += [(lambda head, text=text: head[:-1] + f", {text}}}") for text in TEXTS]
     random.Random(0).shuffle(found)
     return found
