@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 BINS = 15  # of confidence, all equally wide
+_EDGES = np.linspace(0, 1, BINS + 1)[1:-1]
+_once = lru_cache(maxsize=1)  # several metrics of one client ask for the same in a row
 
 
 def accuracy(scores: "Tensor", y: "Tensor") -> "Tensor":
@@ -26,11 +28,11 @@ def loss(scores: "Tensor", y: "Tensor") -> "Tensor":
 
 def brier(scores: "Tensor", y: "Tensor") -> "Tensor":
     """Squared distance of the probabilities from certainty in the label, from 0 to 2."""
-    shares, place = scores.softmax(1), y[:, None]
-    return shares.scatter(1, place, shares.gather(1, place) - 1).square().sum(1)
+    shares = _shares(scores)
+    return shares.scatter_add(1, y[:, None], shares.new_full((len(y), 1), -1.0)).square().sum(1)
 
 
-@lru_cache(maxsize=1)
+@_once
 def confusion(scores: "Tensor", y: "Tensor") -> Array:
     """Samples by label (rows) and prediction (columns)."""
     classes = scores.shape[1]
@@ -40,18 +42,23 @@ def confusion(scores: "Tensor", y: "Tensor") -> Array:
 def recall(matrix: Array) -> Array:
     """Share of each class that was recognised, undefined for a class without samples."""
     held = matrix.sum(1)
-    return np.where(held > 0, matrix.diagonal() / np.maximum(held, 1), np.nan)
+    found: Array = matrix.diagonal() / np.maximum(held, 1)
+    found[held == 0] = np.nan
+    return found
 
 
 def balanced(matrix: Array) -> float:
     """Mean recall of the classes that there are."""
-    return float(np.nanmean(recall(matrix)))
+    held = matrix.sum(1)
+    there = held > 0
+    return float((matrix.diagonal()[there] / held[there]).sum() / there.sum())
 
 
 def f1(matrix: Array) -> float:
     """Mean F1 of the classes that are there or are predicted."""
     both = matrix.sum(0) + matrix.sum(1)
-    return float((2 * matrix.diagonal()[both > 0] / both[both > 0]).mean())
+    there = both > 0
+    return float((2 * matrix.diagonal()[there] / both[there]).sum() / there.sum())
 
 
 def auc(scores: "Tensor", y: "Tensor") -> float:
@@ -76,15 +83,14 @@ def average_precision(scores: "Tensor", y: "Tensor") -> float:
     return float(((precision * own).sum(0) / held).mean())
 
 
-@lru_cache(maxsize=1)
+@_once
 def reliability(scores: "Tensor", y: "Tensor") -> Array:
     """Samples, sum of confidence and right answers in each bin of confidence (the highest probability)."""
-    shares = scores.softmax(1).numpy()
-    if not np.isfinite(shares).all():
+    sure, right = _shares(scores).numpy().max(1), accuracy(scores, y).numpy()
+    if not np.isfinite(sure).all():
         return np.full((BINS, 3), np.nan)
-    sure, right = shares.max(1), accuracy(scores, y).double().numpy()
-    place = np.searchsorted(np.linspace(0, 1, BINS + 1)[1:-1], sure)  # a bin holds its upper edge
-    return np.stack([np.bincount(place, weights, BINS) for weights in (np.ones_like(sure), sure, right)], 1)
+    place = _EDGES.searchsorted(sure)  # a bin holds its upper edge
+    return np.array([np.bincount(place, weights, BINS) for weights in (None, sure, right)]).T
 
 
 def ece(bins: Array) -> float:
@@ -92,6 +98,7 @@ def ece(bins: Array) -> float:
     return float(np.abs(bins[:, 1] - bins[:, 2]).sum() / bins[:, 0].sum())
 
 
+@_once
 def _areas(scores: "Tensor", y: "Tensor") -> tuple[Array, Array]:
     """Each class's area, which is the chance that one of its samples ranks above another's, and its samples."""
     own, held, first, last = _ranked(scores, y)
@@ -99,13 +106,13 @@ def _areas(scores: "Tensor", y: "Tensor") -> tuple[Array, Array]:
     return above / (held * (len(own) - held)), held
 
 
-@lru_cache(maxsize=1)  # several metrics of one client ask for it in a row
+@_once
 def _ranked(scores: "Tensor", y: "Tensor") -> tuple[Array, Array, Array, Array]:
     """Samples ordered by their probability of each class that is there: whether they are of it; and the places of their equals.
 
     Beside membership (samples × classes) each class's samples are returned; no class where only one is there.
     """
-    shares, labels = scores.softmax(1).numpy(), y.numpy()
+    shares, labels = _shares(scores).numpy(), y.numpy()
     held = np.bincount(labels)
     there = held.nonzero()[0]
     if len(there) < 2 or not np.isfinite(shares).all():
@@ -113,6 +120,12 @@ def _ranked(scores: "Tensor", y: "Tensor") -> tuple[Array, Array, Array, Array]:
     shares = shares[:, there]
     order = shares.argsort(0)
     return labels[order] == there, held[there], *_ties(shares[order, np.arange(len(there))])
+
+
+@_once
+def _shares(scores: "Tensor") -> "Tensor":
+    """Probabilities, of which nobody may change one."""
+    return scores.softmax(1)
 
 
 def _ties(ordered: Array) -> tuple[Array, Array]:

@@ -118,12 +118,10 @@ def refuse(chooser: Asked) -> None:
 
 def defined(chooser: Asked, labels: Iterable["Tensor"], classes: int) -> None:
     """Refuse a metric that is undefined for every client, whatever the scores: tell by each one's labels."""
-    metric = find(chooser)
-    for y in labels:
-        scores = y.new_ones(len(y), classes, device="cpu").double().cumsum(0).sin()
-        if len(y) and metric.value(scores, y.cpu()) is not None:
-            return
-    raise InputError(f"choose={metric.name} is undefined for every client (one class only?); choose=accuracy is not")
+    metric, tested = find(chooser), [y.cpu() for y in labels if len(y)]
+    made_up = (y.new_ones(len(y), classes).double().cumsum(0).sin() for y in tested)
+    if tested and all(metric.value(scores, y) is None for scores, y in zip(made_up, tested, strict=True)):
+        raise InputError(f"choose={metric.name} is undefined for every client (one class only?); choose=accuracy is not")
 
 
 def measure(metrics: Sequence[Metric], scores: "Tensor", y: "Tensor") -> Score:
