@@ -29,7 +29,7 @@ def federate(
     data: str | Samples,
     *,
     clients: int | None = None,
-    partition: str | Mapping[str, Any] = "dirichlet",
+    partition: str | Mapping[str, Any] | None = None,
     seed: int = 0,
     validation: float = 0.1,
     test: float = 0.25,
@@ -40,8 +40,9 @@ def federate(
 
     Args:
         data: a data set's name, such as ``digits`` or ``csv:patients.csv``, or samples of one's own.
-        clients: how many; by default one per group for domains and natural, else 20.
-        partition: who gets which samples: a name, or a mapping with a name and options.
+        clients: how many; by default one per group where the data has groups, else 20.
+        partition: who gets which samples: a name, or a mapping with a name and options; by default the data's own groups are
+            the clients, and where it has none they are made by ``dirichlet``.
         seed: what the partition and later the training are drawn from.
         validation: the share of every client's samples that rounds are chosen on.
         test: the share of every client's samples that it is tested on.
@@ -59,11 +60,11 @@ def federate(
         >>> perfed.federate("digits", clients=4, partition="iid")
         Federation of 4 clients with 449 to 450 samples (1×8×8, 10 classes)
     """
-    name = {"name": partition} if isinstance(partition, str) else dict(partition)
+    name = {"name": partition or "dirichlet"} if not isinstance(partition, Mapping) else dict(partition)
     raw: dict[str, Any] = {"data": data, "clients": clients, "validation": validation, "test": test, "split": split}
-    if split is None:
+    if split is None and (partition is not None or options):
         raw["partition"] = name | options
-    elif options or name != {"name": "dirichlet"} or clients is not None:
+    elif split is not None and (options or partition is not None or clients is not None):
         raise InputError(f"{next(iter(options), 'partition')} has no effect here: the split says who has what")
     asked = Experiment(**raw)
     samples = samples_of(asked)

@@ -174,7 +174,7 @@ def kind(text: str) -> str:
 
 def default(value: Any) -> Any:
     """Return a default without the code around it."""
-    if isinstance(value, str) and (inner := re.fullmatch(r"(?:Choice|Path)\((?:name=)?'([^']*)'\)", value)):
+    if isinstance(value, str) and (inner := re.fullmatch(r"(?:Choice|Path)\((?:name=)?'([^']*)'(?:, open=True)?\)", value)):
         return inner[1]
     return value
 

@@ -14,7 +14,7 @@ FILES = sorted(SRC.rglob("*.py"))
 LAYERS = [
     ["cli"],
     ["silos", "papers", "testing", "analysis"],
-    ["api", "results", "report"],
+    ["api", "results", "report", "shelf"],
     ["runs", "serving", "machine"],
     ["progress", "rounds", "sampling", "transport", "evaluate", "advice", "reference", "listing"],
     ["methods", "method", "wire", "server", "federation", "task"],

@@ -37,7 +37,7 @@ def test_a_stopped_run_says_where_it_is_and_how_to_go_on(tmp_path: Path, how: si
     assert process.returncode == 130 and "Traceback" not in said
     lines = said.splitlines()
     assert lines[0] == f"folder: {tmp_path / 'it'}"
-    assert lines[1] == "4 clients made by sharing the samples evenly, 89 to 90 samples each"
+    assert lines[1] == "4 clients made by sharing the samples evenly, 89 to 90 samples each; network: mlp"
     assert lines[-1].startswith("stopped after round ") and lines[-1].endswith(f"; `perfed resume {tmp_path / 'it'}` goes on")
 
 

@@ -15,11 +15,12 @@ from .export import export
 from .output import emit, note, table, words
 from .paper import paper
 from .report import report
+from .runs import app as runs_app
+from .settings import complete, settings
 
 typer.core.HAS_RICH = False  # it would write \\[required] into plain help, and make help wait for rich
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -30,11 +31,30 @@ app = typer.Typer(
 app.add_typer(data_app, name="data", help="List data sets, fetch them, share them among clients, look at a split.")
 app.add_typer(deploy_app, name="deploy", help="Run on real silos: certificates, link, nodes, on Flower.")
 
+app.add_typer(runs_app, name="runs", help="List what was run; show, compare and delete it.")
+
 Words = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[FILE.yaml] [key=value]...", help="Settings: a YAML file, then overrides."),
+    typer.Argument(metavar="[FILE.yaml] [key=value]...", help="Settings: a YAML file, then overrides.", autocompletion=complete),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable result on standard output.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from .. import __version__
+
+        note(f"perfed {__version__}", out=True)
+        raise typer.Exit
+
+
+@app.callback()
+def start(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Hold what every command has in common."""
 
 
 @app.command()
@@ -147,6 +167,7 @@ app.command()(report)
 app.command()(paper)
 app.command()(analyze)
 app.command()(export)
+app.command()(settings)
 
 
 def _crossing(name: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from perfed.errors import DataError, suggest
+from perfed.data.frames import is_frame, parts, taken
+from perfed.errors import DataError, PerfedError, suggest
 
 KINDS = {  # kind: dtype of x, allowed dimensions, what it looks like
     "features": (torch.float32, (2,), "float32 N×F"),
@@ -78,13 +79,18 @@ class Samples:
         kind: str | None = None,
         name: str = "own",
     ) -> Samples:
-        """Return your own arrays, texts, or a map-style torch dataset of ``(input, label)`` as samples.
+        """Return your own arrays, texts, a data frame, or a map-style dataset of ``(input, label)`` or of dicts as samples.
+
+        Of a data frame, ``y``, ``group`` and ``test`` may name columns, of dicts ``y`` a key; a column or key called ``label`` or
+        ``target`` need not be named.
 
         Labels and groups may be names or numbers; without ``classes`` (``groups``) the distinct values, sorted, are the
         classes (groups). The kind is told from dtype and dimensions where it can be.
         """
-        if y is None:
-            x, y = columns(x)
+        if is_frame(x):
+            x, y, group, test = taken(x, y, group, test)
+        elif y is None or isinstance(y, str):
+            x, y = columns(x, y)
         texts = tuple(x) if len(x) and isinstance(x[0], str) else None
         if texts is not None:
             inputs, kind = torch.zeros(len(texts), 0, dtype=torch.int32), "tokens"
@@ -236,8 +242,8 @@ def mask(test: Any) -> Tensor:
     return torch.from_numpy(array.astype(np.bool_))
 
 
-def columns(dataset: Any) -> tuple[Any, list[Any]]:
-    """Return inputs and labels of a map-style dataset of pairs."""
+def columns(dataset: Any, label: str | None = None) -> tuple[Any, list[Any]]:
+    """Return inputs and labels of a map-style dataset of pairs, or of dicts of which ``label`` names the label."""
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         kind = type(dataset).__name__
         raise DataError(f"a {kind} has no length or cannot be indexed; give arrays x and y, or a map-style dataset")
@@ -247,11 +253,14 @@ def columns(dataset: Any) -> tuple[Any, list[Any]]:
     labels: list[Any] = []
     for position in range(len(dataset)):
         try:
-            value, label = dataset[position][:2]
-        except (TypeError, ValueError, IndexError) as wrong:
+            item = dataset[position]
+            value, target = [item[key] for key in parts(item, label)] if isinstance(item, Mapping) else item[:2]
+        except PerfedError:
+            raise
+        except (TypeError, ValueError, IndexError, KeyError) as wrong:
             raise DataError(f"item {position} of the dataset is not a pair (input, label)") from wrong
         inputs.append(value if isinstance(value, str) else np.asarray(value))
-        labels.append(label.item() if hasattr(label, "item") else label)
+        labels.append(target.item() if hasattr(target, "item") else target)
     shapes = {value.shape for value in inputs if not isinstance(value, str)}
     if len(shapes) > 1:
         odd = next(i for i, value in enumerate(inputs) if value.shape != inputs[0].shape)

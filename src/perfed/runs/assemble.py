@@ -24,6 +24,7 @@ from ..transport import Private, Site, Store
 from ..trees import Tree
 from . import code
 from .experiment import Choice, Experiment, record
+from .settle import settled
 
 AnyMethod = Method[Any, Any, Any, Any]
 
@@ -164,6 +165,7 @@ def split_of(experiment: Experiment, samples: Samples, seed: int) -> Split:
         return experiment.split
     if experiment.split is not None:
         return Split.load(experiment.split, samples.digest())
+    experiment = settled(experiment, samples)
     partition = build_partition(experiment.partition.name, **experiment.partition.options)
     grouped = experiment.partition.name in ("domains", "natural")
     clients = experiment.clients if experiment.clients is not None or grouped else 20
@@ -206,12 +208,15 @@ def task_of(experiment: Experiment, federation: Federation, seed: int, vocabular
     """Return the network that all clients start from, drawn from the seed."""
     example = federation.inputs(federation.x[:2], None)
     shape = tuple(example.shape[1:])
-    if experiment.model.made is None and (kind := getattr(federation.inputs, "kind", None)):
-        models.fits(experiment.model.name, kind)
+    choice, kind = experiment.model, getattr(federation.inputs, "kind", None)
+    if choice.open and kind:
+        choice = Choice(name=models.usual(kind, shape))
+    elif choice.made is None and kind:
+        models.fits(choice.name, kind)
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(keys.seed_of(keys.key(seed, "network")))
-            net = _network(experiment.model, shape, federation.classes, vocabulary, example)
+            net = _network(choice, shape, federation.classes, vocabulary, example)
         return Task.of(
             net, shape, federation.classes, seed=seed, device=experiment.device, example=example, precision=experiment.precision
         )
@@ -220,7 +225,7 @@ def task_of(experiment: Experiment, federation: Federation, seed: int, vocabular
     except Exception as wrong:
         size = "×".join(map(str, shape))
         why = f"{type(wrong).__name__}: {wrong}"
-        raise InputError(f"model {experiment.model.name} cannot take this data's inputs ({size}): {why}") from wrong
+        raise InputError(f"model {choice.name} cannot take this data's inputs ({size}): {why}") from wrong
 
 
 def _network(

@@ -15,12 +15,12 @@ from ..local.budget import Budget
 from ..method import Method
 from ..methods import CATALOGUE
 from . import parallel, parse
-from .assemble import Shared, kind_of
+from .assemble import Shared, kind_of, samples_of
 from .experiment import Choice, Experiment, record
 from .folder import CompareFolder, RunFolder, fresh
 from .run import Begun, begin, extend, extensible, known, reshared, sum_up
 from .seed import OnRound
-from .settle import introduced
+from .settle import introduced, settled
 
 ALIKE = ("data", "partition", "clients", "seeds", "split", "split_seed", "validation", "test")  # without which nothing compares
 
@@ -152,7 +152,9 @@ def _field(name: str, value: str) -> dict[str, Any]:
 
 def run(asked: Comparison, on_round: OnRound | None = None, command: str = "", begun: Begun | None = None) -> CompareFolder:
     """Run every method over every seed; return the folder, of which ``begun`` hears when it is made."""
-    shared, first = Shared.of(asked.first), asked.first
+    samples = samples_of(asked.first)
+    asked = Comparison(tuple(settled(one, samples) for one in asked.experiments))
+    shared, first = Shared.of(asked.first, samples), asked.first
     for one in asked.experiments:  # refuse before anything is written
         shared.assemble(one, one.seeds[0])
     folder = CompareFolder(fresh(first.out, asked.stem, first.name))

@@ -33,6 +33,7 @@ class Choice(BaseModel):
     options: dict[str, Any] = Field(default_factory=dict)
     made: Any = Field(default=None, repr=False)  # the object itself
     known: dict[str, Any] | None = None  # what a record says of an object that is not here
+    open: bool = Field(default=False, repr=False)  # nobody chose it: what fits the data takes its place
 
     @model_validator(mode="before")
     @classmethod
@@ -42,7 +43,7 @@ class Choice(BaseModel):
         if isinstance(value, dict):
             if "object" in value:
                 return {"name": value.get("name"), "known": value["object"]}
-            if not value.keys() & {"options", "made", "known"}:
+            if not value.keys() & {"options", "made", "known", "open"}:
                 return {"name": value.get("name"), "options": {k: v for k, v in value.items() if k != "name"}}
             return value
         if value is None or isinstance(value, Choice | bool | int | float | list | tuple):
@@ -103,9 +104,9 @@ class Experiment(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     method: Choice = Choice(name="fedavg")  # how clients learn together; method.* are its fields
-    model: Choice = Choice(name="mlp")  # the network; model.* are its options
+    model: Choice = Choice(name="mlp", open=True)  # the network; by default one that fits the data; model.* are its options
     data: Choice = Choice(name="digits")  # a data set of the list, or your own as folder:PATH, npz:PATH or csv:PATH
-    partition: Choice = Choice(name="dirichlet")  # who owns which samples; partition.* are its options
+    partition: Choice = Choice(name="dirichlet", open=True)  # who owns which samples; by default the data's own groups, if any
     clients: int | None = None  # None: one per group for domains and natural, else 20
     rounds: int = 50  # how often clients and server exchange
     seeds: tuple[int, ...] = (0,)  # one run each: splits, networks and order of samples are drawn from it

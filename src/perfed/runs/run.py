@@ -21,14 +21,16 @@ from .assemble import Shared, samples_of, stretched, there
 from .experiment import Choice, Experiment
 from .folder import RunFolder, fresh
 from .seed import OnRound, Seed, Stop
-from .settle import introduced
+from .settle import introduced, settled
 
 Begun = Callable[[Path, str], None]  # the folder, and who the clients are
 
 
 def run(experiment: Experiment, on_round: OnRound | None = None, command: str = "", begun: Begun | None = None) -> RunFolder:
     """Run an experiment from the start in a folder of its own; ``begun`` hears which, and who the clients are."""
-    shared = Shared.of(experiment)
+    samples = samples_of(experiment)
+    experiment = settled(experiment, samples)
+    shared = Shared.of(experiment, samples)
     shared.assemble(experiment, experiment.seeds[0])  # refuse before anything is written
     folder = begin(experiment, shared, command)
     if begun:
@@ -38,7 +40,9 @@ def run(experiment: Experiment, on_round: OnRound | None = None, command: str = 
 
 def rehearse(experiment: Experiment, on_round: OnRound | None = None) -> dict[int, Seed]:
     """Run an experiment without a record; return every seed as it ended."""
-    shared, ended = Shared.of(experiment), {}
+    samples = samples_of(experiment)
+    experiment = settled(experiment, samples)
+    shared, ended = Shared.of(experiment, samples), {}
     for number in experiment.seeds:
         seed = Seed(shared.assemble(experiment, number))
         transport, _ = seed.transport(experiment.transport)
