@@ -38,6 +38,11 @@ MEANINGS = {  # where the source has no comment yet
     "budget.momentum": "of SGD",
     "budget.weight_decay": "pull towards zero in every step",
     "budget.optimizer": "its state starts anew in every round",
+    "partition.alpha": "how alike clients are: 0.1 is very unlike, 100 nearly the same",
+    "partition.classes_per_client": "how many classes a client has",
+    "partition.tries": "how often sizes are drawn before the best draw is taken",
+    "partition.train_size": "training samples of every client",
+    "partition.test_size": "test samples of every client",
     "sampling.ratio": "share of the clients that take part in a round",
     "sampling.ratio_min": "if set, the share is drawn anew in every round between this and `ratio`",
     "sampling.drop": "chance that a participant trains but its answer is lost",
@@ -90,7 +95,7 @@ def _models() -> str:
 def _methods() -> str:
     parts = ["## method\n\nDefaults are the papers' values. Every method's page says where it departs from its paper."]
     for name in sorted(methods.CATALOGUE):
-        rows = [_row("method.", field) for field in fields_of(methods.find(name))]
+        rows = [_row("method.", field) for field in fields_of(methods.find(name)) if field.name != "norm"]  # set as norm=
         said = _table(rows) if rows else "No fields of its own."
         parts.append(f"### method={name}\n\n[{title(name)}](../methods/{name}.md).\n\n{said}")
     return "\n\n".join(parts)
@@ -103,13 +108,13 @@ def _table(rows: list[list[str]]) -> str:
 def _row(prefix: str, field: Field) -> list[str]:
     key = f"{prefix}{field.name}"
     said = re.sub(r"^None: ", "by default ", field.meaning) or MEANINGS.get(key, "")
-    return [code(key), code(_type(field.type)), code(_default(field.default)), cell(said[:1].upper() + said[1:])]
+    return [code(key), cell(_type(field.type)), code(_default(field.default)), cell(said[:1].upper() + said[1:])]
 
 
 def _type(written: str) -> str:
     """Return a type as a person says it: the choices of a Literal, a list, true or false."""
-    plain = re.sub(r"Literal\[(.*?)\]", lambda found: found[1].replace("'", "").replace(", ", " | "), written)
-    known = {"Choice": "name", "bool": "true | false", "float": "number", "int": "whole number", "str": "text", "Path": "path"}
+    plain = re.sub(r"Literal\[(.*?)\]", lambda found: found[1].replace("'", "").replace(", ", " or "), written)
+    known = {"Choice": "name", "bool": "true or false", "float": "number", "int": "whole number", "str": "text", "Path": "path"}
     plain = plain.removesuffix(" | None").removesuffix(" | Split")
     if plain.startswith("tuple["):
         return f"list of {known.get(plain[6:].split(',')[0], plain[6:].split(',')[0])}s"
