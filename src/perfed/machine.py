@@ -9,6 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from .errors import install
+
 EXTRAS = {"pillow": "images", "scipy": "test", "flwr": "flower", "cryptography": "flower", "onnxscript": "onnx"}
 
 
@@ -36,6 +38,23 @@ def _processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor()
+
+
+def device(name: str) -> None:
+    """Refuse a device that torch does not have here."""
+    import torch
+
+    from .errors import InputError
+
+    kinds = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
+    kind, _, number = name.partition(":")
+    if kind not in kinds:
+        meant = {"gpu": "cuda", "nvidia": "cuda", "rocm": "cuda", "metal": "mps", "apple": "mps"}.get(kind.lower(), "")
+        hint = f"did you mean '{meant}'?" if meant else f"there are {', '.join(kinds)}, with a number behind a colon"
+        raise InputError(f"no device '{name}'; {hint}")
+    if not (number == "" or number.isdigit()) or int(number or 0) >= kinds[kind]:
+        here = ", ".join(own for own, count in kinds.items() if count)
+        raise InputError(f"device={name}: there is no such device here; torch finds {here} (`perfed doctor` says more)")
 
 
 def checkup() -> dict[str, Any]:
@@ -72,7 +91,7 @@ def checkup() -> dict[str, Any]:
         try:
             checks.append(_check(package, True, version(package)))
         except PackageNotFoundError:
-            checks.append(_check(package, False, f'pip install "perfed[{extra}]"', need=False))
+            checks.append(_check(package, False, install(extra), need=False))
     return {"ok": all(c["state"] != "missing" for c in checks), "checks": checks}
 
 

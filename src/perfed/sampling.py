@@ -13,9 +13,9 @@ class Sampling:
     ``drop`` is the chance that a participant trains but its answer never arrives.
     """
 
-    ratio: float = 1.0
-    ratio_min: float | None = None
-    drop: float = 0.0
+    ratio: float = 1.0  # C, share of the clients that take part in a round
+    ratio_min: float | None = None  # the share is drawn anew in every round between this one and ratio
+    drop: float = 0.0  # chance that a participant's answer is lost
 
     def __post_init__(self) -> None:
         if not 0 < self.ratio <= 1:

@@ -16,10 +16,10 @@ LAYERS = [
     ["silos", "papers", "testing", "analysis"],
     ["api", "results", "report"],
     ["runs", "serving", "machine"],
-    ["rounds", "sampling", "transport", "evaluate"],
+    ["progress", "rounds", "sampling", "transport", "evaluate", "advice", "reference", "listing"],
     ["methods", "method", "wire", "server", "federation", "task"],
     ["local", "partition", "models", "data"],
-    ["trees", "keys", "disk", "listing", "sources", "shapes", "units", "errors"],
+    ["trees", "keys", "disk", "shapes", "units", "errors", "sources", "words"],
 ]
 ORDER = [name for names in LAYERS for name in names]
 LEVEL = {name: place for place, name in enumerate(ORDER)}

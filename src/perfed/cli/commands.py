@@ -1,18 +1,22 @@
-"""run, compare, resume, report, methods and doctor."""
+"""run, compare, resume, methods and doctor."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from .analyze import analyze
+from .attend import attended
 from .data import app as data_app
 from .deploy import app as deploy_app
 from .export import export
-from .output import emit, note, progress, table, words
+from .output import emit, note, table, words
 from .paper import paper
+from .report import report
 
+typer.core.HAS_RICH = False  # it would write \\[required] into plain help, and make help wait for rich
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
@@ -45,8 +49,8 @@ def run(settings: Words = None, json: Json = False) -> None:
 
     file, overrides = words(settings)
     asked = parse.load(file, overrides)
-    with progress(len(asked.seeds) * (asked.rounds + 1), asked.method.name) as on_round:
-        done = train(asked, on_round, _command("run", settings))
+    with attended(len(asked.seeds) * (asked.rounds + 1), asked.method.name) as job:
+        done = train(asked, job.on_round, _command("run", settings), job.begun)
     _show(done.summary, json)
 
 
@@ -67,13 +71,15 @@ def resume(
 
     if CompareFolder.there(run):
         began = perf_counter()
-        with progress(sum(left(found, rounds) for found in CompareFolder(run).runs), "compare") as on_round:
-            folder = comparing.resume(run, on_round, rounds)
+        with attended(sum(left(found, rounds) for found in CompareFolder(run).runs), "compare") as job:
+            job.folder = run
+            folder = comparing.resume(run, job.on_round, rounds)
         _show_comparison(conclude(folder, perf_counter() - began), json)
         return
     found = opened(run)
-    with progress(left(found, rounds), found.experiment.method.name) as on_round:
-        train(found, on_round, rounds)
+    with attended(left(found, rounds), found.experiment.method.name) as job:
+        job.folder = run
+        train(found, job.on_round, rounds)
     _show(found.summary, json)
 
 
@@ -90,22 +96,9 @@ def compare(settings: Words = None, json: Json = False) -> None:
 
     file, overrides = words(settings)
     asked, began = comparing.load(file, overrides), perf_counter()
-    with progress(asked.total, "compare") as on_round:
-        folder = comparing.run(asked, on_round, _command("compare", settings))
+    with attended(asked.total, "compare") as job:
+        folder = comparing.run(asked, job.on_round, _command("compare", settings), job.begun)
     _show_comparison(conclude(folder, perf_counter() - began), json)
-
-
-@app.command()
-def report(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs or comparisons.")],
-    out: Annotated[Path | None, typer.Option("--out", help="The page; default: report.html in the first folder.")] = None,
-    json: Json = False,
-) -> None:
-    """Write one self-contained HTML page with table, curves, clients and label distribution."""
-    from ..report.page import write
-
-    page = write(list(runs), out or runs[0] / "report.html")
-    emit({"report": str(page)}, json, lambda: note(f"wrote {page}"))
 
 
 @app.command()
@@ -150,6 +143,7 @@ def doctor(json: Json = False) -> None:
         raise typer.Exit(1)
 
 
+app.command()(report)
 app.command()(paper)
 app.command()(analyze)
 app.command()(export)
@@ -196,12 +190,15 @@ def _show_comparison(found: dict[str, Any], json: bool) -> None:
 
 def _warn(summaries: Mapping[str, dict[str, Any]]) -> None:
     from ..report.names import title
-    from ..report.tables import ran_away
+    from ..report.tables import ran_away, still_rising
 
+    names = {name: title(s["method"]) + (f" [{name}]" if name != s["method"] else "") for name, s in summaries.items()}
     for name, summary in summaries.items():
         if summary.get("runaway"):
-            method = summary["method"]
-            note(ran_away(title(method) + (f" [{name}]" if name != method else ""), summary["runaway"]), out=True)
+            note(ran_away(names[name], summary["runaway"]), out=True)
+    rises = {names[name]: summary["rising"]["rise"] for name, summary in summaries.items() if summary.get("rising")}
+    if rises:
+        note(still_rising(rises), out=True)
 
 
 def _command(verb: str, settings: list[str] | None) -> str:

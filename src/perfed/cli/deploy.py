@@ -65,16 +65,16 @@ def local(folder: Annotated[Path, typer.Argument(help="A deployment.")], superno
 
 
 @app.command()
-def link(server: Part) -> None:
+def link(server: Part, json: Json = False) -> None:
     """Keep the link running at the server, until Ctrl-C."""
     from ..silos.flower import operate
 
     mark = operate.fresh_mark()
-    operate.stay(operate.link(server, mark), mark)
+    _stay(operate.link(server, mark), mark, server, json)
 
 
 @app.command()
-def silo(folder: Part, supernode: Ordinary = False) -> None:
+def silo(folder: Part, supernode: Ordinary = False, json: Json = False) -> None:
     """Keep a silo running, until Ctrl-C; it comes back when the link was away."""
     from ..silos.flower import operate
     from ..silos.flower.engine import misfit
@@ -83,7 +83,7 @@ def silo(folder: Part, supernode: Ordinary = False) -> None:
         note(f"on an ordinary SuperNode: {why}")
         supernode = True
     mark = operate.fresh_mark()
-    operate.stay(operate.silo(folder, mark, supernode), mark)
+    _stay(operate.silo(folder, mark, supernode), mark, folder, json)
 
 
 @app.command()
@@ -96,6 +96,15 @@ def run(server: Part, json: Json = False) -> None:
         operate.until_healthy(server, [])
         run = operate.follow(server, mark, [], _told(on_round))
     _show(run, json)
+
+
+def _stay(children: list[Any], mark: str, folder: Path, json: bool) -> None:
+    """Keep processes running; as JSON, say first which and where they log."""
+    from ..silos.flower import operate
+
+    found = {"folder": str(folder), "keeps": {child.name: str(child.log) for child in children}}
+    emit(found, json, lambda: None)
+    operate.stay(children, mark)
 
 
 def _told(on_round: Any) -> Any:

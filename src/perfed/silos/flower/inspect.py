@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError, PerfedError, extra
+from ...errors import InputError, PerfedError, extra, install
 from ...runs import parse
 from . import certificates
 from .address import address
@@ -49,7 +49,7 @@ def _finding(what: str, state: str, note: str) -> Finding:
 def _flower() -> Finding:
     found = installed()
     if not found:
-        return _finding("flwr", "wrong", 'not installed; pip install "perfed[flower]"')
+        return _finding("flwr", "wrong", f"not installed; {install('flower')}")
     fine = found.split(".")[:2] == TRIED.split(".")
     return _finding("flwr", "ok" if fine else "warning", found if fine else f"{found}; perfed was run with {TRIED}")
 
