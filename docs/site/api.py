@@ -43,12 +43,8 @@ def page() -> str:
             parts.append(f"## {heading}")
             parts += [_entry(f"perfed.{name}", getattr(perfed, name)) for name in here]
     parts.append("## Check a method of your own")
-    checks = [
-        (name, found)
-        for name, found in vars(testing).items()
-        if name.startswith("check") and found.__module__ == testing.__name__
-    ]
-    parts += [_entry(f"perfed.testing.{name}", found) for name, found in checks]
+    checks = [name for name in testing.__all__ if name.startswith("check")]
+    parts += [_entry(f"perfed.testing.{name}", getattr(testing, name)) for name in checks]
     return "\n\n".join(parts)
 
 
@@ -58,7 +54,7 @@ def _entry(name: str, found: Any) -> str:
         return f"### {name}\n\n{_signature(name.split('.')[-1], found)}\n\n{said}"
     parts = [f"### {name}", said]
     rows = [[code(f.name), code(f.type), code(f.default), cell(f.meaning)] for f in inherited(found)]
-    if rows:
+    if rows and "**Takes**" not in said:
         parts.append(table(["field", "type", "default", "meaning"], rows))
     parts += [_member(name.split(".")[-1], *member) for member in vars(found).items() if _shown(*member)]
     return "\n\n".join(parts)

@@ -19,4 +19,5 @@ def _math(found: re.Match[str]) -> str:
     latex = found[1].replace("\n", " ")
     kind = "block" if found[0].startswith("$$") else "inline"
     made = convert(latex, display=kind)
-    return re.sub(r">([^<]+)<", lambda text: f">{text[1].translate(MARKS)}<", made)
+    inner = re.sub(r">([^<]+)<", lambda text: f">{text[1].translate(MARKS)}<", made)
+    return f'<span class="formula">{inner}</span>'  # Markdown would take a line that begins with <math> for a block of its own

@@ -5,39 +5,38 @@ from pathlib import Path
 
 from source import table
 
+from perfed import methods
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from measured import STUDIES  # noqa: E402
+from measured import STUDIES, anchor  # noqa: E402
 from measured import table as numbers  # noqa: E402
 
-SHORT = {"digits": "digits", "fashion": "Fashion-MNIST", "cifar10": "CIFAR-10", "har": "HAR", "digit-domains": "digit domains"}
-FIRST_LOOKS = ("Label skew: a tenth of Fashion-MNIST", "HAR after 50 rounds")  # a later section has the same runs, longer
+SHORT = {  # a study's page and heading: what a column calls it; HAR after 50 rounds is the first half of another
+    ("digits", "Twelve methods on the embedded digits, until the curves are flat"): "digits",
+    ("fashion", "Label skew: a tenth of Fashion-MNIST"): "Fashion, 15 rounds",
+    ("fashion", "Fashion-MNIST after 45 rounds"): "Fashion, 45 rounds",
+    ("cifar10", "Label skew: CIFAR-10"): "CIFAR-10",
+    ("digit-domains", "Feature shift: four ways of writing digits"): "digit domains",
+    ("har", "Real users: HAR"): "HAR",
+    ("pacs", "Feature shift: PACS"): "PACS",
+}
 
 
 def page() -> str:
-    """Return methods × studies, those with the highest mean gain first."""
-    found = {key: numbers(*key, column) for key, (_, column) in STUDIES.items() if key[1] not in FIRST_LOOKS}
-    gains: dict[str, dict[str, float]] = {}
-    for (study, _), rows in found.items():
-        local = _number(rows["Local"])
-        for method, said in rows.items():
-            if method not in ("Majority class", "Local"):
-                gains.setdefault(method, {})[study] = _number(said) - local
-    order = sorted(gains, key=lambda m: -sum(gains[m].values()) / len(gains[m]))
-    studies = [key[0] for key in found]
-    lines = [[f"[{m}](methods/{_page(m)}.md)", *(_points(gains[m].get(s)) for s in studies)] for m in order]
-    heads = [f"[{SHORT.get(s, s.upper())}](results/{s}.md)" for s in studies]
-    return table(["method", *heads], lines)
+    """Return methods × studies, in the order in which tables list methods."""
+    found = {study: numbers(*study, STUDIES[study][1]) for study in SHORT}
+    lines = []
+    for name in methods.CATALOGUE:
+        title = methods.title(name)
+        gains = [_points(rows.get(title), rows["Local"]) for rows in found.values()]
+        if name != "local" and any(gains):
+            lines.append([f"[{title}](methods/{name}.md)", *gains])
+    heads = [f"[{said}](results/{study}.md#{anchor(heading)})" for (study, heading), said in SHORT.items()]
+    return table(["method", *heads], lines).replace("| ---", "| ---:").replace("| ---:", "| ---", 1)
 
 
-def _number(said: str) -> float:
-    return float(said.split(" ")[0])
-
-
-def _points(gain: float | None) -> str:
-    if gain is None:
+def _points(said: str | None, local: str) -> str:
+    if said is None:
         return ""
+    gain = float(said.split(" ")[0]) - float(local.split(" ")[0])
     return f"**{gain:+.1f}**" if gain >= 1 else f"{gain:+.1f}"
-
-
-def _page(method: str) -> str:
-    return method.lower().replace("-", "").replace("+", "")

@@ -47,8 +47,8 @@ def cell(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Return text as code in a table, or nothing."""
-    return f"`{cell(text)}`" if text else ""
+    """Return text as code in a table, or nothing; a bar would end the cell, and cannot be escaped in code."""
+    return f"`{text.replace(' | ', ' or ')}`" if text else ""
 
 
 def table(columns: list[str], rows: list[list[str]]) -> str:

@@ -11,6 +11,8 @@ from .methods import CATALOGUE
 from .reference import CHOICES, GROUPS, Setting
 from .words import ELSEWHERE, GREEK, LETTERS, NAMES, TELLS
 
+OBJECT = {"object", "made", "known", "options"}  # of a part that was an object, or is one: its name is in no catalogue
+
 
 def unknown(key: str, raw: Mapping[str, Any] | None = None, named: Iterable[str] | None = None) -> InputError:
     """Return the sentence for a setting that there is not, with the one that was probably meant.
@@ -58,11 +60,11 @@ def check(raw: Mapping[str, Any]) -> None:
     for part in CHOICES:
         if isinstance(raw.get(part), str) and "," in raw[part] and ":" not in raw[part]:
             raise _several_names(part, raw[part])
-        if isinstance(raw.get(part), str | Mapping):
+        if isinstance(raw.get(part), str) or (isinstance(raw.get(part), Mapping) and not raw[part].keys() & OBJECT):
             _unknown_name(part, chosen[part])
     for part in (*CHOICES, *GROUPS):
         own = raw.get(part)
-        if not isinstance(own, Mapping) or own.keys() & {"object", "made", "known", "options"}:
+        if not isinstance(own, Mapping) or own.keys() & OBJECT:
             continue
         known = _options(part, chosen.get(part, ""))
         if part in CHOICES and not known and part != "model":

@@ -14,6 +14,7 @@ from torch import nn
 
 import perfed
 from perfed.data import load
+from perfed.evaluate.metrics import Metric
 
 TUTORIAL = ROOT / "examples" / "tutorial"
 SCRIPTS = sorted(TUTORIAL.glob("*.py"))
@@ -54,6 +55,7 @@ WORLDS = {  # what a page's reader has before the first block
     "docs/analyses.md": recorded,
     "docs/data.md": clinics,
     "docs/export.md": taken_home,
+    "docs/metrics.md": lambda: {"Metric": Metric},
     "docs/models.md": networks,
     "docs/partitions.md": lambda: {"samples": load("digits")},
 }
