@@ -38,10 +38,14 @@ class FedProto(Method[Prototypes, Prototypes, Prototypes, Params]):
         return Prototypes(centres, centres[:, 0].clone()), task.params()
 
     def local(self, task: Task, down: Prototypes, mine: Params, data: Shard) -> tuple[Prototypes, Params]:
+        left = [self.budget.epochs * data.steps]
+
         def loss(m: Params, batch: Batch) -> Tensor:
             z = task.features(m, batch.x)
             one_hot = (batch.y[:, None] == torch.arange(task.classes, device=z.device)).to(z.dtype)
-            _gather(m, z.detach(), one_hot if batch.mask is None else one_hot * batch.mask[:, None])
+            if left[0] <= data.steps:  # the last pass: earlier ones saw another network
+                _gather(m, z.detach(), one_hot if batch.mask is None else one_hot * batch.mask[:, None])
+            left[0] -= 1
             far = (z - one_hot @ down.centres).square().mean(1) * (one_hot @ down.known)  # no prototype, no pull
             return cross_entropy(task.classify(m, z), batch) + self.pull * batch.mean(far)
 
