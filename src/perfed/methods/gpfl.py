@@ -124,9 +124,10 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
         """Return g and p, constants of the round: Eqs. (5) and (7)."""
         if not (self.personal_input and self.embeddings):
             key, shape = keys.key(task.seed, "condition").to(task.device), (task.width,)
-            return keys.normal(keys.fold(key, "general"), shape), keys.normal(keys.fold(key, "own"), shape)
+            general, own = (keys.normal(keys.fold(key, name), shape).to(task.dtype) for name in ("general", "own"))
+            return general, own
         table = (mine.table or down.embeddings)[TABLE]
-        own = mine.shares @ table  # shares add up to 1: even ones give g, which a further 1/U would shrink
+        own = mine.shares.to(table.dtype) @ table  # shares add up to 1: even ones give g, which a further 1/U would shrink
         return table.mean(0), own / task.classes if self.divide else own
 
     def _bent(self, task: Task, valve: Params, z: Tensor, condition: Tensor) -> Tensor:
