@@ -70,6 +70,7 @@ def test_what_needs_batchnorm_refuses_a_network_without(name: str) -> None:
     ("name", "options", "count"),
     [
         ("fedavg", {}, 3),
+        ("ditto", {}, 3 + 3),
         ("ditto", {"personal_epochs": 2}, 3 + 2),
         ("dualfed", {}, 3 + 3),  # one stage after the other
         ("dualfed", {"training": "simultaneous"}, 3),
