@@ -34,6 +34,7 @@ class Place(NamedTuple):
 
     node: int
     since: str = ""
+    inline: bool = False  # whether it looks for a body inside a message
 
 
 class Carrier(Protocol):
