@@ -41,7 +41,7 @@ HEAD: dict[str, tuple[Any, ...]] = {
     "base": (9, *COUNTS),
     "experiment": ("", "00" * 16, "x" * 5000, 1, None, ["a"]),
     "facts": ("none", None, [], {}, {"sizes": [1, 1, 1]}, 3),
-    "refused": (1, None, [], {"why": "so"}),
+    "refused": (1, None, [], {"why": "so"}, "Ann has a cough", "x" * 2000),
     "scores": ("all", 1, None, [[1, 2]], [["1", 2, 3]], [[3, 2, 0.1]], [[1, 2, "0"]], [[0, 10**8, 0.1]] * 3),
     "after": ("later", 3, [1], [2, 1, 0.0], [1, 2, "x"], {}, True),
     "digest": ("ff", "g" * 64, 7, None, "F" * 64),

@@ -28,6 +28,10 @@ def init(
     seeded: Annotated[
         bool, typer.Option("--seeded-private", help="Private parts from the public seed: comparisons only.")
     ] = False,
+    scores: Annotated[bool, typer.Option("--scores", help="Let the silos report the scores of models on their data.")] = False,
+    labels: Annotated[
+        bool, typer.Option("--labels", help="Let the silos report how many samples of each class they have.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Write certificates, keys, the experiment, each silo's configuration and policy, and start scripts."""
@@ -35,7 +39,9 @@ def init(
 
     file, overrides = words(settings)
     terms: dict[str, Any] = {"seeded_private": True} if seeded else {}
-    made = init(folder, silos, Address(host=host, port=port, listen=listen), overrides, file, terms)
+    made = init(
+        folder, silos, Address(host=host, port=port, listen=listen), overrides, file, terms, {"scores": scores, "labels": labels}
+    )
     emit(
         {"folder": str(folder), "files": [str(p) for p in made]},
         json,

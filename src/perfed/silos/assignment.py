@@ -18,9 +18,10 @@ from ..partition import split as make_split
 from ..settings import Settings
 from ..transport import Private, Site
 from ..trees import Tree
+from .columns import columns_of
 from .config import DataSource, SiloConfig
 from .messages import Ask
-from .policy import SitePolicy
+from .policy import SitePolicy, steps
 from .states import States
 
 
@@ -35,12 +36,17 @@ class Assignment:
     words: tuple[str, ...] = ()  # of the common vocabulary, for texts
 
 
-def assign(config: SiloConfig, ask: Ask, policy: SitePolicy, states: States) -> Assignment:
+def assign(config: SiloConfig, ask: Ask, policy: SitePolicy, states: States, admitted: bool = False) -> Assignment:
     """Return the method on this silo's data; unless seeded, order of visits and private parts are this silo's own."""
-    settings, samples, source = _settings(config, ask)
+    asked = built(ask.settings)
+    if not admitted:
+        policy.admit(asked, ask.seeded)
+    settings, samples, source = _settings(config, asked)
     vocabulary, own = _federation(settings, samples, source, ask)
     task = task_of(settings, own, ask.seed, vocabulary)
     method = method_of(settings)
+    if not admitted:
+        policy.admit_size(sum(leaf.numel() for leaf in task.params().values()), steps(method, len(own.train[0])))
     server, mine = method.init(task, ask.clients)
     if not ask.seeded:
         secret = states.secret()
@@ -48,13 +54,17 @@ def assign(config: SiloConfig, ask: Ask, policy: SitePolicy, states: States) -> 
         _, mine = method.init(task_of(settings, own, secret, vocabulary), ask.clients)
     site, _, _ = Site.of(method, task, own)
     words = () if vocabulary is None else vocabulary.words
-    return Assignment(site, server, Private(mine, {}), _facts(own, samples, policy, vocabulary), words)
+    facts = _facts(own, samples, policy, vocabulary) | {"columns": columns_of(source)}
+    return Assignment(site, server, Private(mine, {}), facts, words)
 
 
-def _settings(config: SiloConfig, ask: Ask) -> tuple[Settings, Samples, DataSource]:
+def built(plain: dict[str, Any]) -> Settings:
+    """Return a request's settings, typed, without those that name a place at the server."""
+    return setting.build({k: v for k, v in plain.items() if k not in ("split", "out", "name", "device", "transport")})
+
+
+def _settings(config: SiloConfig, asked: Settings) -> tuple[Settings, Samples, DataSource]:
     """Return the request's settings with everything that names a place replaced by this silo's own."""
-    raw = {k: v for k, v in ask.settings.items() if k not in ("split", "out", "name", "device", "transport")}
-    asked = setting.build(raw)
     if asked.data.name not in config.data:
         raise suggest("data at this silo", asked.data.name, config.data)
     source = config.data[asked.data.name]
@@ -87,7 +97,7 @@ def _federation(settings: Settings, samples: Samples, source: DataSource, ask: A
     return vocabulary, replace(
         whole,
         **parts,  # type: ignore[arg-type]
-        names=(whole.names[at],),
+        names=(source.called or whole.names[at],),
         numbers=(ask.client,),
     )
 
@@ -99,11 +109,10 @@ def _facts(own: Federation, samples: Samples, policy: SitePolicy, vocabulary: Vo
         "shape": list(own.inputs(own.x[:1], None).shape[1:]),
         "dtype": str(own.inputs(own.x[:1], None).dtype).removeprefix("torch."),
         "words": None if vocabulary is None else len(vocabulary),
-        "columns": None,
         "name": own.names[0],
         "torch": version("torch"),
     }
-    if policy.metrics:
+    if policy.labels:
         correct, count = own.majority()
         facts |= {"labels": own.counts()[0].tolist(), "majority": [correct[0], count[0]]}
     return facts
