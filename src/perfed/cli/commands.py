@@ -9,6 +9,7 @@ import typer
 from .analyze import analyze
 from .data import app as data_app
 from .deploy import app as deploy_app
+from .deploy import silo_app
 from .export import export
 from .output import emit, note, progress, table, words
 from .paper import paper
@@ -24,6 +25,7 @@ app = typer.Typer(
     "  perfed run method=fedcp method.align=5 partition=dirichlet partition.alpha=0.1 clients=20 rounds=100 seeds=0,1,2",
 )
 app.add_typer(data_app, name="data", help="List data sets, fetch them, share them among clients, look at a split.")
+app.add_typer(silo_app, name="silo", help="At a site: check the silo before it takes part.")
 app.add_typer(deploy_app, name="deploy", help="Run on real silos: certificates, link, nodes, on Flower.")
 
 Words = Annotated[

@@ -105,6 +105,10 @@ class Silo:
         there = sorted(self.config.state.glob("*/served"), key=lambda path: path.stat().st_mtime)
         return [path.parent.name for path in there]
 
+    def served(self, experiment: str) -> Ask:
+        """Return the server's last message of an experiment."""
+        return unpack(Ask, *States(self.config.state, experiment).served())
+
     def model(self, experiment: str | None = None) -> tuple[PersonalModel, Assignment, Ask]:
         """Return the model that this silo serves after the server's last message, or an experiment's; and what it was made of."""
         there = self.experiments()
