@@ -42,7 +42,7 @@ HEAD: dict[str, tuple[Any, ...]] = {
     "base": (9, *COUNTS),
     "experiment": ("", "00" * 16, "x" * 5000, 1, None, ["a"]),
     "facts": ("none", None, [], {}, {"sizes": [1, 1, 1]}, 3),
-    "refused": (1, None, [], {"why": "so"}),
+    "refused": (1, None, [], {"why": "so"}, "Ann has a cough", "x" * 2000),
     "scores": (
         "all",
         1,

@@ -11,6 +11,7 @@ from .analyze import analyze
 from .attend import attended
 from .data import app as data_app
 from .deploy import app as deploy_app
+from .deploy import silo_app
 from .export import export
 from .output import emit, note, table, words
 from .paper import paper
@@ -29,6 +30,7 @@ app = typer.Typer(
     "  perfed run method=fedcp method.align=5 partition=dirichlet partition.alpha=0.1 clients=20 rounds=100 seeds=0,1,2",
 )
 app.add_typer(data_app, name="data", help="List data sets, fetch them, share them among clients, look at a split.")
+app.add_typer(silo_app, name="silo", help="At a site: check the silo before it takes part.")
 app.add_typer(deploy_app, name="deploy", help="Run on real silos: certificates, link, nodes, on Flower.")
 
 app.add_typer(runs_app, name="runs", help="List what was run; show, compare and delete it.")
