@@ -60,7 +60,8 @@ def check(raw: Mapping[str, Any]) -> None:
     for part in CHOICES:
         if isinstance(raw.get(part), str) and "," in raw[part] and ":" not in raw[part]:
             raise _several_names(part, raw[part])
-        if isinstance(raw.get(part), str) or (isinstance(raw.get(part), Mapping) and not raw[part].keys() & OBJECT):
+        given = isinstance(raw.get(part), str) or (isinstance(raw.get(part), Mapping) and not raw[part].keys() & OBJECT)
+        if given and part != "data":  # silos have names of their own for their data
             _unknown_name(part, chosen[part])
     for part in (*CHOICES, *GROUPS):
         own = raw.get(part)
@@ -81,6 +82,14 @@ def check(raw: Mapping[str, Any]) -> None:
     turned = [name for name in ("flip", "rotate", "crop") if name in (raw.get("inputs") or {})]
     if turned and not raw.get("augment"):
         raise InputError(f"inputs.{turned[0]} changes training pictures at random, which augment=true switches on")
+
+
+def check_data(raw: Mapping[str, Any]) -> None:
+    """Refuse a data set that is in no catalogue, with the one that was probably meant."""
+    given = raw.get("data")
+    name = given.get("name") if isinstance(given, Mapping) and not given.keys() & OBJECT else given
+    if isinstance(name, str):
+        _unknown_name("data", name)
 
 
 def _unknown_name(part: str, name: str) -> None:

@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
+from . import advice
 from . import partition as partitions
 from .data import Samples
 from .errors import InputError, suggest
@@ -276,6 +277,7 @@ def _asked(experiment: Experiment | None, given: dict[str, Any], *, several: boo
         raw.pop("budget", None)
     for name in [name for name in raw if name not in Experiment.model_fields]:
         _lay(raw, name, raw.pop(name), several=several)
+    advice.check_data(raw)
     parse.effective(raw)
     return Experiment(**raw)
 

@@ -100,6 +100,7 @@ def load(path: Path | str | None, overrides: Sequence[str] = ()) -> Comparison:
         else:
             parse.apply(raw, text, meant, several)
     names = [_variant(part) for part in listed.split(",") if part] if isinstance(listed, str) else listed or []
+    advice.check_data(raw)
     parse.effective(raw)
     base = parse.build(raw)
     return Comparison.of([_taking(base, entry, own) for entry in names])

@@ -16,14 +16,19 @@ from .experiment import Choice, Experiment
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
-def load(path: Path | str | None, overrides: Sequence[str] = ()) -> Experiment:
-    """Return the settings of a YAML file, if any, with ``key=value`` overrides laid over it."""
+def load(path: Path | str | None, overrides: Sequence[str] = (), *, elsewhere: bool = False) -> Experiment:
+    """Return the settings of a YAML file, if any, with ``key=value`` overrides laid over it.
+
+    ``elsewhere``: the data are at silos, which have names of their own for them.
+    """
     raw: dict[str, Any] = {}
     if path is not None:
         raw = read_yaml(Path(path))
     meant = advice.said(raw, overrides)
     for text in overrides:
         apply(raw, text, meant)
+    if not elsewhere:
+        advice.check_data(raw)
     effective(raw)
     return build(raw)
 

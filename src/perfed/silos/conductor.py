@@ -34,7 +34,7 @@ class Conductor:
     """One experiment of a deployment; a new start with the same experiment goes on where the last one was."""
 
     def __init__(self, folder: Path, carrier: Carrier, on_round: OnRound | None = None) -> None:
-        self.settings = parse.load(folder / "experiment.yaml")
+        self.settings = parse.load(folder / "experiment.yaml", elsewhere=True)
         self.terms = Terms.load(folder / "server.yaml")
         self.carrier, self.on_round = carrier, on_round
         self.patience = Patience(deadline=self.terms.deadline, poll=self.terms.poll, again=self.terms.again, gone=self.terms.gone)

@@ -91,7 +91,7 @@ def _server(part: Path) -> Iterator[Finding]:
     yield _finding("keys", "ok", f"{terms.silos} different silos are known")
     if terms.seeded_private:
         yield _finding("server.yaml", "warning", "seeded_private: private parts can be guessed; for comparisons only")
-    settings = parse.load(part / "experiment.yaml")
+    settings = parse.load(part / "experiment.yaml", elsewhere=True)
     yield _finding("experiment.yaml", "ok", f"{settings.method.name} on {settings.data.name}, {settings.rounds} rounds")
 
 
@@ -126,7 +126,7 @@ def _known(part: Path) -> Iterator[Finding]:
     listed = (server / "keys" / f"{part.name}.pub").read_bytes().split()[:2]
     if certificates.public_of(part / "node.key").split()[:2] != listed:
         yield _finding(f"{part.name}/node.key", "wrong", f"is not the key in server/keys/{part.name}.pub")
-    settings = parse.load(server / "experiment.yaml")
+    settings = parse.load(server / "experiment.yaml", elsewhere=True)
     seeded = bool(parse.read_yaml(server / "server.yaml").get("seeded_private"))
     try:
         SitePolicy.load(part / "policy.yaml").admit(settings, seeded)

@@ -61,7 +61,7 @@ def init(
         raise RunError(f"'{folder}' is not empty; a deployment's keys are never overwritten")
     if silos < 1:
         raise InputError(f"a deployment needs at least one silo, got {silos}")
-    settings = parse.load(file, [*overrides, f"clients={silos}"])
+    settings = parse.load(file, [*overrides, f"clients={silos}"], elsewhere=True)
     server = folder / "server"
     (server / "keys").mkdir(parents=True)
     (folder / "ca").mkdir(mode=0o700)

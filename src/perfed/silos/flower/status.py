@@ -23,7 +23,7 @@ def status(folder: Path) -> dict[str, Any]:
     if not (server / "server.yaml").is_file():
         raise InputError(f"'{folder}' is no deployment's server; `perfed deploy status` is for its operator")
     terms = Terms.load(server / "server.yaml")
-    settings = parse.load(server / "experiment.yaml").but(clients=terms.silos)
+    settings = parse.load(server / "experiment.yaml", elsewhere=True).but(clients=terms.silos)
     run = Follower(server, settings, None).run
     up = healthy(server)
     nodes = _nodes(server) if up else {}
