@@ -4,7 +4,7 @@ import inspect
 import re
 from typing import Any
 
-SECTION = re.compile(r"^(Args|Returns|Yields|Raises|Examples|Attributes):\n((?:(?:    .*)?\n?)*)", re.M)
+SECTION = re.compile(r"^(Args|Returns|Yields|Raises|Example|Attributes):\n((?:(?:    .*)?\n?)*)", re.M)
 TITLES = {"Args": "Takes", "Returns": "Gives", "Yields": "Yields", "Raises": "Refuses", "Attributes": "Has"}
 ENTRY = re.compile(r"^(\*{0,2}\w[\w.]*):\s+(.*?)(?=^\*{0,2}\w[\w.]*:\s|\Z)", re.M | re.S)
 
@@ -23,7 +23,7 @@ def ticks(text: str) -> str:
 
 
 def _section(name: str, text: str) -> str:
-    if name == "Examples":
+    if name == "Example":
         return f"**Example**\n\n```pycon\n{text}\n```"
     if name == "Returns":
         return f"**{TITLES[name]}** {text[:1].lower()}{text[1:]}"
