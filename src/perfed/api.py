@@ -54,7 +54,8 @@ def federate(
         The clients' data, ready for `run`.
 
     Raises:
-        InputError: an option that the partition does not have, with the nearest one.
+        InputError: an option that the partition does not have, with the nearest one, or one that a split makes useless.
+        DataError: the data are not there or cannot be read.
 
     Example:
         >>> import perfed
@@ -134,6 +135,9 @@ def train(
     Returns:
         The run.
 
+    Raises:
+        InputError: a keyword that has no meaning or no effect here, with the nearest name.
+
     Example:
         >>> import perfed
         >>> clients = perfed.federate("digits", clients=3, partition="iid")
@@ -162,6 +166,9 @@ def compare(
 
     Returns:
         The comparison: table, curves, accuracies, runs by name.
+
+    Raises:
+        InputError: no method, the same one twice, or a keyword that has no meaning or no effect here.
 
     Example:
         >>> import perfed
@@ -202,12 +209,12 @@ def resume(
         The run or the comparison.
 
     Raises:
-        RunError: the folder is no run, or something of it changed since it began.
+        RunError: the folder is no run, something of it changed since it began, or it already has more rounds.
+        InputError: an object that is not wanted here.
 
     Example:
         >>> import perfed, tempfile
-        >>> place = tempfile.mkdtemp()
-        >>> done = perfed.run(method="local", clients=3, rounds=1, out=place, progress=False)
+        >>> done = perfed.run(method="local", clients=3, rounds=1, out=tempfile.mkdtemp(), progress=False)
         >>> perfed.resume(done.path, rounds=2, progress=False).experiment.rounds
         2
     """

@@ -24,7 +24,32 @@ KINDS = {  # kind: dtype of x, allowed dimensions, what it looks like
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """A data set, once: every client of a split is a list of positions in it."""
+    """A data set, once: every client of a split is a list of positions in it.
+
+    ``Samples.of`` makes one of arrays, texts or a torch dataset; it is the easier way.
+
+    Args:
+        x: The inputs, as they are stored: uint8 for images, int32 for tokens, else float32.
+        y: The labels, as positions in ``classes``.
+        classes: The labels' names.
+        group: The domain, subject or writer of each sample, as a position in ``groups``.
+        groups: The groups' names.
+        test: Which samples are the official test part.
+        kind: ``image``, ``features``, ``signal`` or ``tokens``.
+        name: What the data set is called in tables.
+        texts: The raw texts of a ``tokens`` set; ``x`` is empty until a vocabulary exists.
+
+    Raises:
+        DataError: If the parts do not fit together, or a value is no finite number.
+        InputError: If there is no such kind.
+
+    Example:
+        >>> import torch
+        >>> from perfed import Samples
+        >>> samples = Samples(torch.rand(4, 3), torch.tensor([0, 1, 1, 0]), ("sick", "well"), kind="features")
+        >>> len(samples), samples.shape
+        (4, (3,))
+    """
 
     x: Tensor
     y: Tensor
@@ -48,7 +73,17 @@ class Samples:
         return tuple(self.x.shape[1:])
 
     def digest(self) -> str:
-        """Return a SHA-256 over the contents; the name does not count, nor do tokens made from ``texts``."""
+        """Return a hash of the contents; the name does not count, nor do tokens made from ``texts``.
+
+        Returns:
+            A SHA-256. Equal digests are equal samples.
+
+        Example:
+            >>> from perfed import Samples
+            >>> mine, yours = (Samples.of([[1.0], [2.0]], [0, 1], name=name) for name in ("mine", "yours"))
+            >>> mine.digest() == yours.digest()
+            True
+        """
         known: str | None = self.__dict__.get("_digest")
         if known is None:
             known = contents(self)
@@ -56,7 +91,20 @@ class Samples:
         return known
 
     def take(self, positions: Tensor | np.ndarray[Any, Any] | Sequence[int]) -> Samples:
-        """Return the samples at ``positions``, in that order."""
+        """Return some of the samples.
+
+        Args:
+            positions: Which ones, in the order that they shall have.
+
+        Returns:
+            A data set of these samples; classes and groups stay.
+
+        Example:
+            >>> from perfed import Samples
+            >>> samples = Samples.of([[1.0], [2.0], [3.0]], ["no", "yes", "no"])
+            >>> samples.take([2, 1]).x.tolist()
+            [[3.0], [2.0]]
+        """
         chosen = torch.as_tensor(positions, dtype=torch.int64)
         return replace(
             self,
@@ -84,8 +132,28 @@ class Samples:
         Of a data frame, ``y``, ``group`` and ``test`` may name columns, of dicts ``y`` a key; a column or key called ``label`` or
         ``target`` need not be named.
 
-        Labels and groups may be names or numbers; without ``classes`` (``groups``) the distinct values, sorted, are the
-        classes (groups). The kind is told from dtype and dimensions where it can be.
+        Args:
+            x: The inputs, one per sample; or the dataset, which brings its labels along.
+            y: The labels, as names or numbers.
+            classes: The labels' names in order; by default the distinct labels, sorted.
+            group: The domain, subject or writer of each sample, as a name or number.
+            groups: The groups' names in order; by default the distinct groups, sorted.
+            test: For each sample, whether it belongs to the official test part.
+            kind: ``image``, ``features``, ``signal`` or ``tokens``; by default told from dtype and dimensions.
+            name: What the data set is called in tables.
+
+        Returns:
+            The data set, for `federate`.
+
+        Raises:
+            DataError: If the parts do not fit together, or the kind cannot be told.
+            InputError: If a label, a group or the kind is not among those there are.
+
+        Example:
+            >>> from perfed import Samples
+            >>> samples = Samples.of([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], ["well", "sick", "well"])
+            >>> samples.kind, samples.classes, samples.y.tolist()
+            ('features', ('sick', 'well'), [1, 0, 1])
         """
         if is_frame(x):
             x, y, group, test = taken(x, y, group, test)

@@ -89,7 +89,39 @@ class Experiment(BaseModel):
     one, `Samples` or a `Federation`, a `Split`.
 
     Args:
-        **given: the settings; ``perfed settings`` lists every one with its meaning.
+        method: how clients learn together.
+        model: the network.
+        data: a data set of the list, or one's own as ``folder:PATH``, ``npz:PATH`` or ``csv:PATH``.
+        partition: who owns which samples.
+        clients: how many; by default one per group for domains and natural, else 20.
+        rounds: how often clients and server exchange.
+        seeds: one run each; splits, networks and the order of samples are drawn from it.
+        budget: what a client may spend in a round: a `Budget`, or its fields as a mapping.
+        sampling: who takes part in a round: a `Sampling`, or its fields as a mapping.
+        norm: what becomes of BatchNorm; by default the method's own policy.
+        validation: the share of every client's own data that rounds are chosen on.
+        test: the share of every client's own data that it is tested on.
+        split: a split or its file, instead of a partition.
+        split_seed: what the split is drawn from; by default the run's seed.
+        augment: whether training images are flipped and turned.
+        inputs: how samples become inputs: ``mean``, ``std``, ``size``; with ``augment`` also ``flip``, ``rotate``, ``crop``.
+        text: ``length``, ``least`` and ``size`` of the vocabulary.
+        metrics: what clients are scored by; accuracy and loss always are.
+        choose: the metric by which rounds are chosen.
+        every: rounds between tests.
+        after: whether clients are also tested right after local training.
+        report: ``weighted`` for the accuracy over all samples, ``mean`` for the mean over clients.
+        best: ``round`` for the best round of all clients, ``per_client`` for that of each.
+        series: which tests tables show; ``after`` needs ``after=True``.
+        precision: of the network's arithmetic.
+        transport: what carries messages; ``auto`` measures and chooses.
+        workers: processes of the pooled transport; by default one per core.
+        device: ``cpu``, ``cuda``, ``cuda:1`` or ``mps``.
+        out: the folder in which run folders are made.
+        name: of the run's folder; by default method, data and a hash.
+        checkpoint: seconds between checkpoints; 0 writes one every round.
+        snapshots: rounds between states kept for analyses; 0 keeps only the last.
+        memory: GiB of private states held in memory before they go to files.
 
     Raises:
         InputError: one sentence about the first setting that cannot be right, with the nearest name.
@@ -192,11 +224,33 @@ class Experiment(BaseModel):
         return f"{self.method.stem}-{self.data.stem}-{self.digest()[:8]}"
 
     def but(self, **changed: Any) -> "Experiment":
-        """Return this experiment with other values, which are taken as they are."""
+        """Return this experiment with other values, which are taken as they are.
+
+        Args:
+            **changed: the settings that differ.
+
+        Returns:
+            Another experiment; this one stays.
+
+        Example:
+            >>> from perfed import Experiment
+            >>> asked = Experiment(rounds=5)
+            >>> asked.but(rounds=9).rounds, asked.rounds
+            (9, 5)
+        """
         return self.model_copy(update=changed)
 
     def plain(self) -> dict[str, Any]:
-        """Return the settings as they are written to YAML."""
+        """Return the settings as they are written to YAML.
+
+        Returns:
+            Names and plain values; an object is what is known of it.
+
+        Example:
+            >>> from perfed import Experiment
+            >>> Experiment(method={"name": "fedper"}, seeds=(0, 1)).plain()["seeds"]
+            [0, 1]
+        """
         out: dict[str, Any] = {}
         for name in type(self).model_fields:
             value = getattr(self, name)
@@ -214,7 +268,16 @@ class Experiment(BaseModel):
         return out
 
     def digest(self) -> str:
-        """Return a SHA-256 over what decides the results; where and how it runs does not count."""
+        """Return a hash of what decides the results; where and how it runs does not count.
+
+        Returns:
+            A SHA-256. Equal digests ask for equal results.
+
+        Example:
+            >>> from perfed import Experiment
+            >>> Experiment(rounds=5).digest() == Experiment(rounds=5, out="elsewhere").digest()
+            True
+        """
         usual = type(self).model_fields
         decisive = {
             name: value
