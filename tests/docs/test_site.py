@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import pytest
 from reading import ROOT
 
-from perfed import Experiment, methods
+from perfed import Experiment, methods, reference
 
 pytest.importorskip("zensical")
 LOADS = {("script", "src"), ("img", "src"), ("link", "href"), ("iframe", "src"), ("source", "src"), ("object", "data")}
@@ -65,7 +65,7 @@ def test_the_site_is_whole_and_stands_alone(tmp_path: Path) -> None:
 def check_generated(pages: Path) -> None:
     """Every setting, command and method is on the pages that the package writes, and every setting says what it means."""
     settings = (pages / "reference" / "settings.md").read_text(encoding="utf-8")
-    plain = [name for name in Experiment.model_fields if name not in ("budget", "sampling")]
+    plain = [name for name in Experiment.model_fields if name not in reference.GROUPS]
     assert all(f"| `{name}` |" in settings for name in [*plain, "budget.lr", "sampling.drop", "partition.alpha", "method.align"])
     assert not re.findall(r"^\| `[\w.]+` \|.*\|  \|$", settings, re.M), "a setting without a meaning"
     assert all(f"### method={name}" in settings for name in methods.CATALOGUE)
