@@ -9,6 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from .errors import install
+
 EXTRAS = {"pillow": "images", "scipy": "test", "flwr": "flower", "cryptography": "flower", "onnxscript": "onnx"}
 
 
@@ -42,6 +44,8 @@ def checkup() -> dict[str, Any]:
     """Return what this machine and installation can do."""
     import torch
 
+    from .local.private import bf16
+
     checks = [
         _check("python", platform.python_version() >= "3.11", platform.python_version()),
         _check("torch", True, torch.__version__),
@@ -54,7 +58,7 @@ def checkup() -> dict[str, Any]:
         ),
         _check(
             "bf16",
-            torch.cpu._is_avx512_bf16_supported(),
+            bf16(),
             "precision=bf16 pays off only with bf16 instructions",
             need=False,
         ),
@@ -70,7 +74,7 @@ def checkup() -> dict[str, Any]:
         try:
             checks.append(_check(package, True, version(package)))
         except PackageNotFoundError:
-            checks.append(_check(package, False, f'pip install "perfed[{extra}]"', need=False))
+            checks.append(_check(package, False, install(extra), need=False))
     return {"ok": all(c["state"] != "missing" for c in checks), "checks": checks}
 
 

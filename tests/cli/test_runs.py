@@ -56,7 +56,7 @@ def test_a_run_reports_what_scripts_rely_on(tmp_path: Path) -> None:
     folder = Path(found["run"])
     lines = (folder / "seed-1" / "rounds.jsonl").read_text().splitlines()
     assert [json.loads(line)["round"] for line in lines] == [0, 1, 2, 3]
-    assert len(json.loads(lines[-1])["test"]["correct"]) == 4
+    assert len(json.loads(lines[-1])["test"]["accuracy"]) == 4
     assert {"settings.yaml", "manifest.json", "summary.json"} <= {p.name for p in folder.iterdir()}
     body = 64 * 64 * 4 + 64 * 4  # the shared body of the embedded MLP, in float32
     assert found["bytes_up"] == found["bytes_down"] == body * 4 * 3 * 2  # clients, rounds, seeds
@@ -67,6 +67,13 @@ def test_a_run_that_diverges_says_so(tmp_path: Path) -> None:
     assert "FedAvg ran away" in perfed(*words).stdout
     found = result(*words)
     assert found["runaway"] == {"0": 1} and result("run", "method=fedavg", *SMALL, f"out={tmp_path}")["runaway"] == {}
+
+
+def test_a_run_whose_curve_still_rises_says_so(tmp_path: Path) -> None:
+    words = ["run", "method=fedavg", *SMALL, "rounds=8", "validation=0", "budget.lr=0.02", "transport=serial", f"out={tmp_path}"]
+    said = perfed(*words).stdout
+    assert "Curves still rise" in said and "FedAvg +" in said
+    assert result(*words)["rising"]["rise"] > 0.001
 
 
 def test_transports_and_repeats_give_one_digest(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from perfed.papers import page, show
 from perfed.papers.origin import origin
 from perfed.papers.plan import Asked, plans
 from perfed.papers.recipe import Reading
-from perfed.papers.run import Work, run
+from perfed.papers.run import Work, remember, run
 from perfed.papers.values import value
+from perfed.units import signed
 
 TINY = ["clients=3", "partition.alpha=5.0", "model=mlp", "data.fraction=0.2", "transport=serial"]
 
@@ -90,7 +91,7 @@ def record(folder: Path, settings: str, lines: list[dict[str, Any]], names: list
 
 
 def line(number: int, correct: list[int], seconds: float = 60.0) -> dict[str, Any]:
-    test = {"correct": correct, "count": [4, 8], "loss": [0.5, 0.5]}
+    test = {"count": [4, 8], "accuracy": [right / n for right, n in zip(correct, (4, 8), strict=True)], "loss": [0.5, 0.5]}
     return {
         "round": number, "participants": [0, 1], "seconds": seconds, "seconds_train": seconds, "seconds_test": 0.0,
         "bytes_up": 2 * 4 * 2**20, "bytes_down": 2 * 4 * 2**20, "up": {}, "down": {}, "test": test,
@@ -123,9 +124,9 @@ def test_every_measure_is_read_by_its_papers_rule(
 
 
 def test_differences_carry_their_sign() -> None:
-    assert show.signed(0.311, 2) == "+0.31"
-    assert show.signed(-0.311, 2) == "−0.31"
-    assert show.signed(-0.001, 2) == "+0.00"
+    assert signed(0.311, 2) == "+0.31"
+    assert signed(-0.311, 2) == "−0.31"
+    assert signed(-0.001, 2) == "+0.00"
 
 
 def test_the_command_runs_shows_and_writes(tmp_path: Path) -> None:
@@ -165,6 +166,14 @@ def test_a_picture_that_cells_share_is_shown_once(tmp_path: Path) -> None:
     shown = page._analyses(papers.load("gpfl/figure2"), tmp_path).parts
     assert [str(html).count("<img") for _, html in shown] == [1, 1]
     assert "a, FedPer; a, GPFL: samples per client and class" in str(shown[0][1])
+
+
+def test_a_cell_that_was_not_run_yet_says_so(tmp_path: Path) -> None:
+    run(work(tmp_path, "mnist-dirichlet", "fedavg"))
+    asked = work(tmp_path, "mnist-dirichlet", "fedavg", "fedper")
+    remember(asked)  # as a call that was ended before it came to FedPer
+    found = {a.row.id: a.ours for a in show.answers(asked.recipe, asked.folder)}
+    assert found["fedavg"].mean is not None and found["fedper"].note == "not run yet"
 
 
 def test_an_unknown_table_suggests_the_nearest(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Figures: what is drawn, and that a file repeats bit for bit."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -49,6 +51,23 @@ def test_bars_are_sorted_and_labelled(three):
     assert figures.gains(three, "ditto") is None
 
 
+def test_a_mean_that_rounds_to_nothing_has_no_minus(make_run, tmp_path):
+    for method, last in {"local": [5001, 5000], "fedcp": [5000, 5000]}.items():
+        make_run(f"near/{method}", method, clients=2, rounds=1, correct={0: [[0, 0], [n / 100 for n in last]]})
+    (axis,) = figures.gains(gather([tmp_path / "near"]), "local").axes
+    assert [text.get_text() for text in axis.texts] == ["0 gain, 1 lose, mean +0.0"]
+
+
+def test_a_name_with_dollar_signs_is_a_name(make_run, tmp_path):
+    folder = make_run("odd", clients=2)
+    described = json.loads((folder / "seed-0" / "clients.json").read_text())
+    described["names"] = ["$clinic$", "$\\frac$"]  # mathematics to matplotlib, and broken at that
+    (folder / "seed-0" / "clients.json").write_text(json.dumps(described))
+    (run,) = gather([folder])
+    clients = run.clients[0]
+    assert svg(pictures.bubbles(clients["labels"], clients["names"], clients["classes"])).startswith("<svg")
+
+
 def test_a_method_has_its_colour_in_every_figure(three):
     lines = figures.curves(three).axes[0].lines
     assert {line.get_label(): line.get_color() for line in lines}["FedCP"] == LOOKS["fedcp"].colour
@@ -93,6 +112,7 @@ def test_costs_are_the_recorded_bytes(three):
     left, right = figures.costs(three).axes
     assert [bar.get_width() for bar in left.patches] == pytest.approx([2.0] * 3 + [4.0] * 3)  # KiB
     assert [bar.get_width() for bar in right.patches[:3]] == pytest.approx([0.8] * 3)
+    assert left.get_xlabel() == "whole run (KiB): filled = up, hatched = down"
 
 
 def test_every_client_is_a_mark(three):

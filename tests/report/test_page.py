@@ -20,11 +20,12 @@ from perfed.report.tables import comparison
 class Tags(HTMLParser):
     def __init__(self, text):
         super().__init__()
-        self.ids, self.headings, self.open, self.links = [], [], [], []
+        self.ids, self.headings, self.open, self.links, self.seen = [], [], [], [], set()
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         found = dict(attributes)
+        self.seen.add(tag)
         self.ids += [found["id"]] if "id" in found else []
         self.links += [found[key] for key in ("href", "src", "xlink:href") if key in found]
         self.open.append(tag)
@@ -133,9 +134,45 @@ def test_who_wants_the_same_bits_learns_which_transport_was_chosen(make_run, tmp
     assert "transport=auto chose" not in render(gather([tmp_path / "both" / "local"]))  # serial is the reference
 
 
-def test_names_from_outside_are_escaped(make_run):
-    text = render(gather([make_run("odd", "<script>alert(1)</script>")]))
-    assert "<script" not in text
+def test_names_from_outside_are_escaped(make_run, tmp_path):
+    """Whoever names a client, a class, a setting or a machine writes text, never elements."""
+    evil, seen = "<script>alert(1)</script>", []
+    for word, mark in (("plain", "text"), (evil, "<img src=x onerror=a()>")):
+        place = tmp_path / mark[1:4]
+        for method in ("local", word):
+            folder = make_run(f"{place.name}/{method[1:7]}", method, options={"field": f"{mark}{method}"})
+            described = json.loads((folder / "seed-0" / "clients.json").read_text())
+            described["names"][0] = described["classes"][0] = word
+            (folder / "seed-0" / "clients.json").write_text(json.dumps(described))
+            manifest = json.loads((folder / "manifest.json").read_text())
+            (folder / "manifest.json").write_text(json.dumps(manifest | {"machine": word, "command": word, "commit": word}))
+        seen.append(Tags(render(gather([place]), title=word)).seen)
+    assert "table" in seen[0] and seen[0] == seen[1]
+
+
+def test_the_first_sentence_quotes_the_validated_round_else_the_last(make_run):
+    # best on test data is round 1 with 90 of 100, on validation data round 2 with 80, the last has 70
+    correct = {0: [[0, 0], [90, 90], [80, 80], [70, 70]]}
+    folder = make_run("chosen", "fedcp", clients=2, rounds=3, correct=correct)
+    lines = [json.loads(line) for line in (folder / "seed-0" / "rounds.jsonl").read_text().splitlines()]
+    for line, right in zip(lines, (0, 5, 9, 4), strict=True):
+        line["validation"]["correct"] = [right, right]
+    (folder / "seed-0" / "rounds.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert "FedCP reaches 80.00\u00a0% in the round chosen on validation data; guessing" in render(gather([folder]))
+    for line in lines:
+        del line["validation"]
+    (folder / "seed-0" / "rounds.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert "FedCP reaches 70.00\u00a0% in the last round; guessing" in render(gather([folder]))
+
+
+def test_captions_speak_of_what_is_drawn(make_run, tmp_path):
+    """Names stand below the bars only where they fit, and the axis is cut only where there are rounds enough."""
+    for method in ("local", "fedcp"):
+        make_run(f"few/{method}", method, seeds=(0, 1), clients=3, rounds=20)
+        make_run(f"many/{method}", method, seeds=(0, 1), clients=60, rounds=4)
+    few, many = (render(gather([tmp_path / name])) for name in ("few", "many"))
+    assert "A bar is a client of one seed (below it: client/seed):" in few and "The axis begins where" in few
+    assert "A bar is a client of one seed:" in many and "below it" not in many and "The axis begins where" not in many
 
 
 def test_the_runs_own_rule_is_the_pages(make_run):

@@ -23,7 +23,7 @@ def words(given: Sequence[str] | None) -> tuple[Path | None, list[str]]:
 def emit(result: Any, json: bool, show: Callable[[], None]) -> None:
     """Print a result as JSON or as a person reads it."""
     if json:
-        print(_json.dumps(result, indent=1, default=str))
+        print(_json.dumps(result, indent=1, default=str), flush=True)
     else:
         show()
 
@@ -74,7 +74,10 @@ def progress(total: int | None, what: str) -> Iterator[Callable[[int, Any], None
             text = f"{what} seed {seed} round {number}"
             scores = getattr(done, "scores", {}).get("test")
             if scores:
-                text += f"  accuracy {sum(s.correct for s in scores) / max(1, sum(s.count for s in scores)):.3f}"
+                from ..evaluate.scores import columns
+                from ..evaluate.summary import average
+
+                text += f"  accuracy {average(columns(scores)):.3f}"
             bar.update(task, advance=1, description=text)
 
         yield on_round

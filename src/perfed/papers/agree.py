@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from perfed.units import signed
+
 if TYPE_CHECKING:
     from perfed.papers.show import Answer
 
@@ -90,7 +92,7 @@ def sentence(entry: Mapping[str, Any]) -> str:
     low, high = entry["interval"]
     said = (
         f"rank correlation with the paper {entry['spearman']:.2f} (95 % interval {low:.2f} to {high:.2f}, {entry['rows']} rows), "
-        f"ours {entry['difference']:+.2f} on average; "
+        f"ours {signed(entry['difference'], 2)} on average; "
     )
     if entry["deviation"] is None:
         return f"{said}{entry['same']} of {entry['pairs']} differences have the paper's sign (with one seed, chance is not known)"

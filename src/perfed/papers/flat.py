@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from perfed.errors import InputError
-from perfed.evaluate.summary import Line, figures
+from perfed.evaluate.scores import Line
+from perfed.evaluate.summary import figures
 
 PATIENCE = 50  # rounds, unless said otherwise
 LEAST = 3  # tests per block: fewer say nothing about noise

@@ -15,8 +15,7 @@ from perfed.papers.run import recalled
 from perfed.papers.values import Value, value
 from perfed.report.canvas import save
 from perfed.report.tables import MISSING, Cell, Column, Row, Table, csv, latex, markdown
-
-MINUS = "−"
+from perfed.units import signed
 
 
 @dataclass(frozen=True)
@@ -126,12 +125,6 @@ def _cells(answer: Answer | None, reading: Reading) -> list[Cell]:
     gap = answer.difference
     apart = Cell(None, None, MISSING) if gap is None else Cell(gap, None, signed(gap, digits))
     return [own, theirs, apart]
-
-
-def signed(number: float, digits: int) -> str:
-    """Return ``+0.31`` or ``−0.31``."""
-    text = f"{abs(number):.{digits}f}"
-    return f"{MINUS if number < 0 and float(text) else '+'}{text}"
 
 
 def reductions(found: Sequence[Answer]) -> list[str]:

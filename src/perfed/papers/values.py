@@ -11,7 +11,8 @@ from perfed.analysis.recorded import parameters
 from perfed.analysis.subject import Subject
 from perfed.disk import get_json
 from perfed.errors import RunError
-from perfed.evaluate.summary import Line, choose, rates
+from perfed.evaluate.scores import Line
+from perfed.evaluate.summary import choose, rates
 from perfed.papers.recipe import Reading
 from perfed.report.read import Run, options, read
 from perfed.runs.folder import RunFolder
@@ -36,6 +37,8 @@ class Value(NamedTuple):
 
 def value(path: Path, reading: Reading, place: int | None = None) -> Value:
     """Read a cell's figure from its run folder, finished or not; with a finished seed, those under way do not count yet."""
+    if not RunFolder.there(path):
+        return Value(None, note="not run yet")
     try:
         run = read(path)
     except RunError as wrong:

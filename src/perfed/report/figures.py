@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfed.errors import InputError
+from perfed.evaluate.scores import today
 from perfed.evaluate.summary import Moment, majority, rates
 from perfed.evaluate.summary import curves as curve
 from perfed.report.canvas import WIDTH, sheet, styled
@@ -14,7 +15,7 @@ from perfed.report.gains import compared
 from perfed.report.names import title
 from perfed.report.read import Run, labels
 from perfed.report.style import LOOKS, Look, looks
-from perfed.units import unit
+from perfed.units import signed, unit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,7 +66,7 @@ def gains(runs: Sequence[Run], over: str = "local", *, moment: Moment = "last", 
                 axis.set_xticks(range(len(order)), [entry.clients[number] for number in order], rotation=90, size=6.5)
             axis.set_title(f"{entry.name}\n", fontsize=8)
             up, down = int((entry.gain > 0).sum()), int((entry.gain < 0).sum())
-            text = f"{up} gain, {down} lose, mean {100 * entry.gain.mean():+.1f}"
+            text = f"{up} gain, {down} lose, mean {signed(100 * entry.gain.mean(), 1)}"
             axis.text(0, 1.02, text, transform=axis.transAxes, size=7)
         for axis in axes.flat[len(found) :]:
             axis.set_visible(False)
@@ -76,7 +77,7 @@ def gains(runs: Sequence[Run], over: str = "local", *, moment: Moment = "last", 
 
 def spread(runs: Sequence[Run], *, moment: Moment = "last", width: float = WIDTH) -> "Figure":
     """Draw every client's accuracy as a dot, one row per method, with the mean as a bar."""
-    guess = np.concatenate([rates(clients["majority"]) for clients in runs[0].clients.values()])
+    guess = np.concatenate([rates(today(clients["majority"])) for clients in runs[0].clients.values()])
     rows = [(title("majority"), LOOKS["majority"], guess)]
     for run, name, look in zip(runs, labels(runs), looks([run.method for run in runs]), strict=True):
         rows.append((name, look, np.concatenate(list(run.accuracies(moment).values()) or [np.empty(0)])))
@@ -116,7 +117,7 @@ def costs(runs: Sequence[Run], *, width: float = WIDTH) -> "Figure":
         for field in ("bytes_up", "bytes_down", "seconds", "seconds_train", "seconds_test")
     }
     most = max(mean["bytes_up"].max(), mean["bytes_down"].max())
-    size, name = unit(most)
+    size, scale = unit(most)
     with styled():
         page, (left, right) = sheet(width, 0.95 + 0.34 * len(runs), ncols=2, sharey=True)
         for shift, field, hatch in ((-0.2, "bytes_up", ""), (0.2, "bytes_down", "////")):
@@ -140,7 +141,7 @@ def costs(runs: Sequence[Run], *, width: float = WIDTH) -> "Figure":
             right.annotate(f"{value:.3g}", (value, place), (3, 0), textcoords="offset points", va="center", size=7)
         left.set_yticks(places, names)
         left.set_ylim(len(runs) - 0.4, -0.6)
-        left.set_xlabel(f"whole run ({name}): filled = up, hatched = down")
+        left.set_xlabel(f"whole run ({scale}): filled = up, hatched = down")
         right.set_xlabel("whole run (seconds)")
         right.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
         for axis in (left, right):
@@ -148,6 +149,18 @@ def costs(runs: Sequence[Run], *, width: float = WIDTH) -> "Figure":
             axis.grid(visible=False, axis="y")
             axis.set_xlim(0, 1.14 * max(most / size if axis is left else start.max(), 1e-9))
     return page
+
+
+def labelled(figure: "Figure") -> bool:
+    """Whether the clients' names stand below the bars of a figure of gains."""
+    return any(len(axis.get_xticks()) for axis in figure.axes if axis.get_visible())
+
+
+def cut(figure: "Figure") -> bool:
+    """Whether the axis of a figure of curves begins above the lowest point of a curve."""
+    axis = figure.axes[0]
+    lowest = min(float(np.nanmin(np.asarray(line.get_ydata(), float))) for line in axis.lines)
+    return lowest < float(axis.get_ylim()[0])
 
 
 def _line(run: Run, figure: str, series: str, scale: float) -> tuple[Array, Array, Array]:

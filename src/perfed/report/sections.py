@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from perfed.report import figures, pictures
+from perfed.report.formats import ANCHORS, MOMENTS, USUAL
 from perfed.report.gains import same_clients
 from perfed.report.names import title
 from perfed.report.read import PLACES, Run, differing, flat, labels
 from perfed.report.significance import paired
-from perfed.report.tables import MISSING, Cell, Table
-from perfed.units import weighed
+from perfed.report.tables import MISSING, Cell, Table, quoted
+from perfed.units import signed, weighed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 10.2  # inches: figures fill the page's column
-ANCHORS = ("local", "fedavg")  # what every method is measured against
 MAIN = ("method", "model", "data", "partition", "split", "clients", "rounds", "seeds", "budget", "norm", "augment")
+ROUNDS = {"validation": "the round chosen on validation data", "last": "the last round"}
 LISTED = 200  # clients listed one by one
 
 
@@ -68,16 +69,20 @@ def sections(runs: Sequence[Run], table: Table, **options: str) -> list[Section]
 
 
 def lead(table: Table) -> str:
-    """Return the page's first sentence: who is best, and what Local, FedAvg and guessing reach."""
-    table = table.pick("best.weighted", "last.weighted")
+    """Return the page's first sentence: who is best, and what Local, FedAvg and guessing reach.
+
+    It never quotes the round that was chosen on test data.
+    """
+    moment = quoted(table)
+    table = table.pick(f"{moment}.weighted")
     first = {row.name: _unbroken(row.cells[0]) for row in table.rows}
     guess = f"guessing each client’s most frequent label reaches {first[title('majority')]}"
     best, *others = sorted(table.rows[1:], key=lambda row: -(row.cells[0].value or 0.0))
+    reached = f"{first[best.name]} in {ROUNDS[moment]}"
     if not others:
-        last = _unbroken(best.cells[1])
-        return f"{best.name} reaches {first[best.name]} in its best round, {last} in its last; {guess}."
+        return f"{best.name} reaches {reached}; {guess}."
     rest = "".join(f"{row.name} {first[row.name]}, " for row in table.rows if row in others and row.method in ANCHORS)
-    return f"{best.name} scores highest of {len(others) + 1}: {first[best.name]} in its best round; {rest}{guess}."
+    return f"{best.name} scores highest of {len(others) + 1}: {reached}; {rest}{guess}."
 
 
 def _asked(runs: Sequence[Run]) -> Section:
@@ -101,8 +106,7 @@ def _asked(runs: Sequence[Run]) -> Section:
 
 
 def _results(runs: Sequence[Run], table: Table, options: dict[str, str]) -> Section:
-    keys = [f"{moment}.{figure}" for moment in ("best", "last", "validation") for figure in ("weighted", "mean")]
-    parts: list[tuple[str, Any]] = [("results", table.pick(*keys, "cost"))]
+    parts: list[tuple[str, Any]] = [("results", table.pick(*USUAL))]
     seeds = max(len(run.rounds) for run in runs)
     over = f" ± one deviation over {seeds} seeds" if seeds > 1 else " (one seed)"
     text = (
@@ -112,13 +116,14 @@ def _results(runs: Sequence[Run], table: Table, options: dict[str, str]) -> Sect
     parts.append(("soft", text))
     if table.notes:
         parts.append(("notes", Notes(table.notes, warn=True)))
-    pairs = paired(runs, **options)
+    moment = quoted(table)
+    pairs = paired(runs, figure=f"{moment}.weighted", **options)
     if pairs:
         rows = [["Against", "Seeds", "Difference (points)", "p, paired t", "p, Holm", "p, Wilcoxon"]]
         for pair in pairs:
             chances = [_chance(value) for value in (pair.student, pair.holm, pair.wilcoxon)]
-            rows.append([pair.other, str(pair.seeds), f"{100 * pair.difference:+.2f}", *chances])
-        text = f"Whether {pairs[0].leader} is ahead, seed by seed (best round, weighted)"
+            rows.append([pair.other, str(pair.seeds), signed(100 * pair.difference, 2), *chances])
+        text = f"Whether {pairs[0].leader} is ahead, seed by seed ({ROUNDS[moment]}, weighted)"
         parts += [("heading", text), ("numbers", rows)]
         parts.append(("soft", "Two-sided. Holm's correction is for the number of rows; the leader was picked by looking."))
     return Section("results", "Results", parts)
@@ -131,17 +136,20 @@ def _curves(runs: Sequence[Run], options: dict[str, str]) -> Section:
         text += " Bands: one deviation over seeds."
     if len(runs) > figures.CROWD:
         text += " The number in a panel is the accuracy of the last round."
-    if runs[0].done > 10:
+    picture = figures.curves(runs, series=series, width=WIDTH)
+    if figures.cut(picture):
         text += " The axis begins where the lowest curve is after a tenth of the rounds."
-    return Section("curves", "Curves", [("figure", Picture(figures.curves(runs, series=series, width=WIDTH), text.strip()))])
+    return Section("curves", "Curves", [("figure", Picture(picture, text.strip()))])
 
 
 def _gains(runs: Sequence[Run]) -> Section:
     parts: list[tuple[str, Any]] = []
-    bars = "A bar is a client" if same_clients(runs[0]) else "A bar is a client of one seed (below it: client/seed)"
     for over in ANCHORS:
         figure = figures.gains(runs, over, width=WIDTH)
         if figure is not None:
+            bars = "A bar is a client" if same_clients(runs[0]) else "A bar is a client of one seed"
+            if figures.labelled(figure) and not same_clients(runs[0]):
+                bars += " (below it: client/seed)"
             text = f"{bars}: its accuracy in the last round less that with {title(over)}. Filled bars gain, hatched lose."
             parts += [("heading", f"Over {title(over)}"), ("figure", Picture(figure, text))]
     return Section("gains", "Who gains, who loses", parts)
@@ -150,7 +158,7 @@ def _gains(runs: Sequence[Run]) -> Section:
 def _clients(runs: Sequence[Run], table: Table) -> Section:
     text = "A mark is a client (of one seed) in the last round, the bar their mean."
     parts: list[tuple[str, Any]] = [("figure", Picture(figures.spread(runs, width=WIDTH), text))]
-    keys = [f"{moment}.{figure}" for moment in ("best", "last", "validation") for figure in ("std", "cv")]
+    keys = [f"{moment}.{figure}" for moment in MOMENTS for figure in ("std", "cv")]
     parts.append(("results", table.pick(*keys)))
     parts.append(("soft", "Spread over clients in points: lower is fairer. cv is the deviation divided by weighted accuracy."))
     seed = next(iter(runs[0].clients))

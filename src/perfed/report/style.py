@@ -98,6 +98,7 @@ RULES: Mapping[str, Any] = {
     "lines.markersize": 4,
     "pdf.fonttype": 42,
     "savefig.facecolor": "white",
+    "text.parse_math": False,  # a name with dollar signs is a name
     "svg.fonttype": "path",
     "svg.hashsalt": "perfed",  # element names in SVG files follow from their contents alone
     "xtick.color": "#333333",

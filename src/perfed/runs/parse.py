@@ -1,0 +1,89 @@
+"""Settings as people write them: a YAML file plus ``key=value`` overrides."""
+
+from collections.abc import Sequence
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..errors import InputError, suggest
+from ..federation import Federation
+from .experiment import Choice, Experiment
+
+
+def load(path: Path | str | None, overrides: Sequence[str] = ()) -> Experiment:
+    """Return the settings of a YAML file, if any, with ``key=value`` overrides laid over it."""
+    raw: dict[str, Any] = {}
+    if path is not None:
+        raw = read_yaml(Path(path))
+    for text in overrides:
+        apply(raw, text)
+    effective(raw)
+    return build(raw)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Return the mapping in a YAML file, or say what is wrong with it."""
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read settings from '{path}': {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"'{path}' is not YAML: {str(error).splitlines()[0]}") from error
+    if not isinstance(found, dict):
+        raise InputError(f"'{path}' must hold settings as `key: value` lines")
+    return found
+
+
+def apply(raw: dict[str, Any], text: str) -> None:
+    """Lay one ``key=value`` over nested settings; a new name drops the old one's options."""
+    key, mark, value = text.partition("=")
+    if not mark or not key:
+        raise InputError(f"'{text}' is not a setting; write key=value, such as rounds=100")
+    head, *rest = key.split(".")
+    known = Experiment.model_fields
+    if head not in known:
+        raise suggest("setting", head, known)
+    parsed = value_of(value)
+    if not rest:
+        raw[head] = parsed
+        return
+    own = raw.get(head)
+    if own is None and isinstance(known[head].default, Choice):
+        own = known[head].default.name
+    if isinstance(own, str):
+        own = {"name": own}
+    if own is None and (is_dataclass(known[head].default) or known[head].default_factory is dict):
+        own = {}
+    if not isinstance(own, dict) or len(rest) > 1:
+        raise InputError(f"setting '{head}' has no option '{'.'.join(rest)}'")
+    raw[head] = own | {rest[0]: parsed}
+
+
+def value_of(text: str) -> Any:
+    try:
+        return yaml.safe_load(text) if text else None
+    except yaml.YAMLError:
+        return text
+
+
+def build(raw: dict[str, Any]) -> Experiment:
+    """Return the experiment that plain settings describe, or one sentence about the first thing that is wrong."""
+    return Experiment(**{str(name): value for name, value in raw.items()})
+
+
+def effective(raw: dict[str, Any]) -> None:
+    """Refuse what was given beside something that makes it useless."""
+    usual = Experiment.model_fields
+    if raw.get("split") is not None:
+        _useless(raw, ("partition", "clients", "validation", "test", "split_seed"), "the split says who has what", usual)
+    if isinstance(raw.get("data"), Federation):
+        fixed = ("partition", "clients", "validation", "test", "split", "split_seed", "augment", "inputs", "text")
+        _useless(raw, fixed, "the federation is shared out already; give it to perfed.federate", usual)
+
+
+def _useless(raw: dict[str, Any], names: Sequence[str], why: str, usual: Any) -> None:
+    for name in names:
+        if raw.get(name) is not None and raw[name] != usual[name].default:
+            raise InputError(f"{name} has no effect here: {why}")
