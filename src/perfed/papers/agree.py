@@ -105,9 +105,11 @@ def sentence(entry: Mapping[str, Any]) -> str:
 
 
 def _points(column: Sequence["Answer"]) -> list[Point]:
+    """Return what can be compared; a run under way has its number shown, but no place in an order yet."""
+    ended = [a for a in column if a.ours.stopped or a.ours.rounds >= a.ours.planned]
     return [
         Point(a.row.label, a.published.mean, a.ours.mean, a.ours.each)
-        for a in column
+        for a in ended
         if a.difference is not None and a.published is not None and a.published.mean is not None and a.ours.mean is not None
     ]
 
