@@ -299,7 +299,7 @@ def test_a_place_that_cannot_be_written_is_one_sentence() -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     from perfed.errors import RunError
-    from perfed.runs.folder import Lines
+    from perfed.runs.lines import Lines
 
     (tmp_path / "rounds.jsonl").symlink_to("/dev/full")
     with pytest.raises(RunError, match="disk is full"):

@@ -1,5 +1,6 @@
 """How far our rows are the paper's, computed by hand, in words and in a picture."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,16 @@ def test_the_interval_is_narrow_where_the_order_is_clear_and_repeats() -> None:
     assert first["interval"] == pytest.approx([1.0, 1.0])
     assert second["interval"][1] - second["interval"][0] > 0.5
     assert agreement(muddled) == [second]
+
+
+def test_a_run_under_way_has_no_place_in_the_order_yet() -> None:
+    found = answers([(10.0, [11.0]), (20.0, [21.0]), (30.0, [31.0]), (40.0, [5.0])])
+    (whole,) = agreement(found)
+    *rest, last = found
+    (entry,) = agreement([*rest, replace(last, ours=last.ours._replace(rounds=3, planned=2000))])
+    assert (whole["rows"], entry["rows"], entry["spearman"]) == (4, 3, pytest.approx(1.0))
+    (entry,) = agreement([*rest, replace(last, ours=last.ours._replace(rounds=60, planned=2000, stopped=(60,)))])
+    assert entry["rows"] == 4
 
 
 def test_too_few_rows_or_equal_values_have_no_order() -> None:

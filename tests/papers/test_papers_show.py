@@ -17,6 +17,7 @@ from perfed.papers.plan import Asked, plans
 from perfed.papers.recipe import Reading
 from perfed.papers.run import Work, remember, run
 from perfed.papers.values import value
+from perfed.units import signed
 
 TINY = ["clients=3", "partition.alpha=5.0", "model=mlp", "data.fraction=0.2", "transport=serial"]
 
@@ -123,9 +124,9 @@ def test_every_measure_is_read_by_its_papers_rule(
 
 
 def test_differences_carry_their_sign() -> None:
-    assert show.signed(0.311, 2) == "+0.31"
-    assert show.signed(-0.311, 2) == "−0.31"
-    assert show.signed(-0.001, 2) == "+0.00"
+    assert signed(0.311, 2) == "+0.31"
+    assert signed(-0.311, 2) == "−0.31"
+    assert signed(-0.001, 2) == "+0.00"
 
 
 def test_the_command_runs_shows_and_writes(tmp_path: Path) -> None:

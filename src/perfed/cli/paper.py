@@ -46,20 +46,15 @@ def paper(
     if name is None:
         _list(json)
         return
-    from ..errors import InputError
     from ..papers import load
-    from ..papers.flat import PATIENCE
     from ..papers.plan import Asked, plans
     from ..papers.run import Work
 
-    for option, given in (("--patience", patience), ("--at-most", at_most)):
-        if given is not None and not until_flat:
-            raise InputError(f"{option} goes with --until-flat; --rounds N makes an experiment of N rounds")
     recipe = load(name)
     words = tuple(word.strip() for word in only.split(",") if word.strip())
     asked = Asked(words, rounds, fraction, _numbers(seeds), tuple(settings or ()), stand_in)
-    cells = plans(recipe, asked)
-    work = Work(recipe, cells, out, _command(), workers, (patience or PATIENCE) if until_flat else None, at_most)
+    flat = _patience(until_flat, patience, at_most)
+    work = Work(recipe, plans(recipe, asked), out, _command(), workers, flat, at_most)
     if plan:
         _plan(work, json)
         return
@@ -68,6 +63,19 @@ def paper(
     _show(work, narrowed=bool(words) or not show, json=json)
     if keep is not None:
         _keep(work, keep)
+
+
+def _patience(until_flat: bool, patience: int | None, at_most: int | None) -> int | None:
+    """Return for how many rounds a curve must be flat; what only makes sense with --until-flat is refused without it."""
+    from ..errors import InputError
+    from ..papers.flat import PATIENCE
+
+    if until_flat:
+        return patience or PATIENCE
+    for option, given in (("--patience", patience), ("--at-most", at_most)):
+        if given is not None:
+            raise InputError(f"{option} goes with --until-flat; --rounds N makes an experiment of N rounds")
+    return None
 
 
 def _run(work: Any) -> None:

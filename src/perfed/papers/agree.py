@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from perfed.units import signed
+
 if TYPE_CHECKING:
     from perfed.papers.show import Answer
 
@@ -90,7 +92,7 @@ def sentence(entry: Mapping[str, Any]) -> str:
     low, high = entry["interval"]
     said = (
         f"rank correlation with the paper {entry['spearman']:.2f} (95 % interval {low:.2f} to {high:.2f}, {entry['rows']} rows), "
-        f"ours {entry['difference']:+.2f} on average; "
+        f"ours {signed(entry['difference'], 2)} on average; "
     )
     if entry["deviation"] is None:
         return f"{said}{entry['same']} of {entry['pairs']} differences have the paper's sign (with one seed, chance is not known)"
@@ -103,9 +105,11 @@ def sentence(entry: Mapping[str, Any]) -> str:
 
 
 def _points(column: Sequence["Answer"]) -> list[Point]:
+    """Return what can be compared; a run under way has its number shown, but no place in an order yet."""
+    ended = [a for a in column if a.ours.stopped or a.ours.rounds >= a.ours.planned]
     return [
         Point(a.row.label, a.published.mean, a.ours.mean, a.ours.each)
-        for a in column
+        for a in ended
         if a.difference is not None and a.published is not None and a.published.mean is not None and a.ours.mean is not None
     ]
 

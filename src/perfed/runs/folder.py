@@ -10,7 +10,7 @@ from ..disk import get_object, put, put_json, put_yaml, writing
 from ..errors import RunError
 from . import parse
 from .experiment import Experiment
-from .place import Lines as Lines
+from .lines import Lines as Lines
 from .place import SeedFolder as SeedFolder
 
 SETTINGS, MANIFEST, COMPARISON = "settings.yaml", "manifest.json", "compare.json"
