@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -98,10 +99,10 @@ class LinkCarrier:
                 if place.inline and len(ask.body) <= INLINE:
                     whole.append((at, message))
                 else:
-                    sent[at] = session.objects.put(message, announce, lambda to=place.node: session.headers.ring(str(to)))
+                    sent[at] = session.objects.put(message, announce, partial(session.headers.ring, str(place.node)))
             for some in (whole[first : first + _TOGETHER] for first in range(0, len(whole), _TOGETHER)):
                 nodes = [str(message.metadata.dst_node_id) for _, message in some]
-                names = session.objects.put_whole([m for _, m in some], announce, lambda k, to=nodes: session.headers.ring(to[k]))
+                names = session.objects.put_whole([m for _, m in some], announce, partial(_ring, session, nodes))
                 for (at, _), name in zip(some, names, strict=True):
                     sent[at] = name
         return sent
@@ -148,3 +149,7 @@ class LinkCarrier:
         if self.session is not None:
             self.session.close(done=True)
             self.session = None
+
+
+def _ring(session: Session, nodes: Sequence[str], at: int) -> None:
+    session.headers.ring(nodes[at])
