@@ -114,9 +114,11 @@ def _facts(own: Federation, samples: Samples, policy: SitePolicy) -> dict[str, A
         "name": own.names[0],
         "torch": version("torch"),
     }
-    if policy.labels:
+    if policy.scores:  # the score of always naming the most frequent class, which others are compared with
         correct, count = own.majority()
-        facts |= {"labels": own.counts()[0].tolist(), "majority": [correct[0], count[0]]}
+        facts["majority"] = [correct[0], count[0]]
+    if policy.labels:
+        facts["labels"] = own.counts()[0].tolist()
     return facts
 
 

@@ -124,9 +124,9 @@ class Exchange:
         if not ready:
             return
         sent = self.carrier.push([(places[i], self.asks[i]) for i in ready], left)
-        for i, message in zip(ready, sent, strict=True):
-            if message:
-                self.flying[message], self.sent[message] = i, places[i]
+        for i, name in zip(ready, sent, strict=True):
+            if name:
+                self.flying[name], self.sent[name] = i, places[i]
             else:
                 self.rest[i] = now + self.patience.again
 

@@ -25,7 +25,7 @@ class SitePolicy:
     parameters: int = 0  # most numbers in the model
     rounds: int = 0  # most trainings per experiment
     daily: int = 0  # most trainings per day, of all experiments together
-    scores: bool = False  # whether the scores of models on this site's data may be reported
+    scores: bool = False  # whether scores on this site's data may be reported: models', and the most frequent class's
     labels: bool = False  # whether the numbers of samples of each class may be reported
     seeded_private: bool = False  # whether private parts may come from the run's public seed: comparisons only
 

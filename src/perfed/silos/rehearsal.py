@@ -43,8 +43,8 @@ def last_asked(config: SiloConfig) -> Ask:
 def rehearse(config: SiloConfig, ask: Ask) -> dict[str, Any]:
     """Train one round of an experiment on this silo's data and forget it; return what was found and what would leave."""
     policy = SitePolicy.load(config.policy)
-    with tempfile.TemporaryDirectory() as place, one_thread():
-        job = assign(config, replace(ask, seeded=False), policy, States(_made(Path(place)), ask.experiment))
+    with tempfile.TemporaryDirectory() as place, one_thread(), (states := States(Path(place), ask.experiment)).locked():
+        job = assign(config, replace(ask, seeded=False), policy, states)
         method, own = job.site.method, job.site.federation
         began = time.perf_counter()
         up, _, _ = job.site.train(0, method.send(job.server, 0), job.first, 1)
@@ -65,8 +65,3 @@ def rehearse(config: SiloConfig, ask: Ask) -> dict[str, Any]:
             "labels": policy.labels,
         },
     }
-
-
-def _made(folder: Path) -> Path:
-    (folder / ("0" * 32)).mkdir()
-    return folder

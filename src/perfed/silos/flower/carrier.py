@@ -151,6 +151,5 @@ class LinkCarrier:
             self.session = None
 
 
-def _ring(session: Any, nodes: list[str], place: int) -> None:
-    """Tell a node that there is a message for it."""
-    session.headers.ring(nodes[place])
+def _ring(session: Session, nodes: Sequence[str], at: int) -> None:
+    session.headers.ring(nodes[at])
