@@ -16,6 +16,7 @@ import torch
 
 from perfed.data import load
 from perfed.data.inputs import Inputs, inputs_for
+from perfed.evaluate.metrics import CATALOGUE
 from perfed.federation import Federation
 from perfed.methods import find
 from perfed.partition import build as build_partition
@@ -135,6 +136,30 @@ def stacked(scale: Scale) -> list[Row]:
     gain, spread = ratio(one, all_at_once)
     detail = f"{spread}; {1000 * statistics.median(all_at_once) / 5:.1f} ms a round of {sum(federation.sizes)} samples"
     return [Row("stacked", "`stacked` over `serial`, small MLP, embedded digits", gain, 4, True, detail)]
+
+
+def metrics(scale: Scale) -> list[Row]:
+    """Whole rounds with every metric over the same with accuracy and loss alone: two federations, two transports."""
+    samples = load("digits")
+    small = Federation.of(samples, split(samples, build_partition("iid"), 20, 0, 0.1, 0.25), inputs_for(samples))
+    mlp = work.task_for(small, "mlp")
+    pictures = work.pictures(20, scale.each)
+    rows = []
+    for name, what, make, federation, task in (
+        ("metrics", "CNN, 20 clients, `pooled`", Pooled, pictures, None),
+        ("metrics-small", "small MLP on embedded digits, `serial`", Serial, small, mlp),
+        ("metrics-stacked", "the same, `stacked`", Stacked, small, mlp),
+    ):
+        plays = [work.Play(federation, "fedavg", make, task=task, metrics=chosen) for chosen in ((), tuple(CATALOGUE))]
+        try:
+            plain, full = warmed(*plays, repeats=(1 if make is Pooled else 20) * scale.repeats)
+        finally:
+            for play in plays:
+                play.close()
+        more, spread = ratio(full, plain)
+        what = f"a round with all {len(CATALOGUE)} metrics over one with accuracy and loss: {what}"
+        rows.append(Row(name, what, more, 1.03, False, f"{spread}; {1000 * statistics.median(plain):.1f} ms a round"))
+    return rows
 
 
 def vocabulary(scale: Scale) -> list[Row]:
@@ -279,6 +304,7 @@ def flower(scale: Scale) -> list[Row]:
 ROWS: dict[str, Callable[[Scale], list[Row]]] = {
     **{f"limit-{name}": lambda scale, name=name: against_the_limit(name, scale) for name in work.METHODS},  # type: ignore[misc]
     "stacked": stacked,
+    "metrics": metrics,
     "fasttext": vocabulary,
     "many": many_clients,
     **{f"memory-{name}": lambda scale, name=name: memory(name, scale) for name in ("fedper", "fedcp", "fedcac")},  # type: ignore[misc]

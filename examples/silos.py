@@ -1,6 +1,6 @@
 """Three silos on this machine with TLS and node keys, then the same experiment in one process: the same bits.
 
-Needs `pip install "perfed[flower]"` and takes a minute or two.
+Needs the extra `flower` (in a clone: `pip install -e ".[flower]"`) and takes a minute or two.
 """
 
 import json

@@ -12,6 +12,7 @@ PerfedError
 from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 
@@ -51,9 +52,29 @@ def suggest(kind: str, name: str, valid: Iterable[str]) -> InputError:
     return InputError(f"no {kind} '{name}'; {hint}")
 
 
+def install(extra: str) -> str:
+    """Return the command that brings an extra: from the source tree or the file that perfed itself was installed from."""
+    import json
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    tree = Path(__file__).resolve().parents[2]
+    try:
+        told = json.loads(distribution("perfed").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:  # run from a tree that was never installed
+        told = {"url": tree.as_uri(), "dir_info": {"editable": True}}
+    url = str(told.get("url", ""))
+    if "dir_info" not in told:
+        return f'pip install "perfed[{extra}]{f" @ {url}" if url else ""}"'
+    place = Path(url2pathname(urlsplit(url).path))
+    flag = "-e " if told["dir_info"].get("editable") else ""
+    return f'pip install {flag}"{"." if place == Path.cwd() else place}[{extra}]"'
+
+
 def extra(module: str, name: str) -> ModuleType:
     """Import an optional ``module`` or say which extra brings it."""
     try:
         return import_module(module)
     except ImportError as missing:
-        raise MissingExtra(f'{module} is not installed; pip install "perfed[{name}]"') from missing
+        raise MissingExtra(f"{module} is not installed; {install(name)}") from missing

@@ -9,6 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from .errors import install
+
 EXTRAS = {"pillow": "images", "scipy": "test", "flwr": "flower", "cryptography": "flower", "onnxscript": "onnx"}
 
 
@@ -89,7 +91,7 @@ def checkup() -> dict[str, Any]:
         try:
             checks.append(_check(package, True, version(package)))
         except PackageNotFoundError:
-            checks.append(_check(package, False, f'pip install "perfed[{extra}]"', need=False))
+            checks.append(_check(package, False, install(extra), need=False))
     return {"ok": all(c["state"] != "missing" for c in checks), "checks": checks}
 
 

@@ -11,6 +11,7 @@ from .errors import InputError, RunError
 from .evaluate.summary import curves as curves_of
 from .evaluate.summary import rates
 from .report import page, read, tables
+from .report.frame import frame
 from .report.names import title
 from .runs.assemble import Assembled
 from .runs.experiment import Experiment
@@ -123,6 +124,10 @@ class Run:
             columns |= {name: both["mean"], f"{name}_std": both["std"]}
         return pandas.DataFrame(columns)
 
+    def frame(self) -> "DataFrame":
+        """Return every client's numbers as a tidy data frame: method, seed, round, client, part, metric, value."""
+        return frame([self.record])
+
     def model(self, client: int | str, seed: int | None = None, at: int | None = None) -> PersonalModel:
         """Return the model that a client takes home: an ordinary module with its own tensors.
 
@@ -224,6 +229,10 @@ class Comparison:
         import pandas
 
         return pandas.concat([run.curves(series).assign(method=name) for name, run in self.runs.items()], ignore_index=True)
+
+    def frame(self) -> "DataFrame":
+        """Return every client's numbers under every method as a tidy data frame."""
+        return frame(self._records())
 
     def accuracies(self, part: str = "test", seed: int | None = None) -> "DataFrame":
         """Return each client's accuracy after the last round: a row per client, a column per method."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from perfed.analysis.geometry import cka, client_cka, embed, separation
+from perfed.analysis.geometry import cka, client_cka, embed, remarks, separation
 from perfed.errors import InputError
 
 
@@ -60,6 +60,15 @@ def test_client_wise_cka_averages_ordered_pairs_of_different_clients():
     result = client_cka(lambda model, owner: seen[model, owner], 2)
     assert result.matrix == ((1, 1), (0, 1))
     assert result.mean == 0.5
+
+
+def test_a_network_that_all_clients_share_is_named_for_what_it_is():
+    """Its CKA is 1 whatever the clients are like; a number without that remark misled people."""
+    views = {owner: drawn(20, 3) + owner for owner in range(3)}
+    shared = client_cka(lambda model, owner: views[owner], 3)
+    own = client_cka(lambda model, owner: views[owner] * torch.tensor([1.0, 1, 1 + model]), 3)
+    (said,) = remarks({"features": shared, "selected": own})
+    assert said.startswith("features: all clients share this part of the network, so CKA is 1 by construction")
 
 
 def test_separation_of_collapsed_classes_is_one():

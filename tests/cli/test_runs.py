@@ -69,6 +69,13 @@ def test_a_run_that_diverges_says_so(tmp_path: Path) -> None:
     assert found["runaway"] == {"0": 1} and result("run", "method=fedavg", *SMALL, f"out={tmp_path}")["runaway"] == {}
 
 
+def test_a_run_whose_curve_still_rises_says_so(tmp_path: Path) -> None:
+    words = ["run", "method=fedavg", *SMALL, "rounds=8", "validation=0", "budget.lr=0.02", "transport=serial", f"out={tmp_path}"]
+    said = perfed(*words).stdout
+    assert "Curves still rise" in said and "FedAvg +" in said
+    assert result(*words)["rising"]["rise"] > 0.001
+
+
 def test_transports_and_repeats_give_one_digest(tmp_path: Path) -> None:
     ways = [
         ["transport=serial"],

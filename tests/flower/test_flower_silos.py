@@ -88,13 +88,11 @@ def test_every_silo_takes_home_the_model_that_was_scored(tmp_path: Path, method:
         silo(place, 1).model()
     Conductor(place / "server", Here(place)).conduct()
     reference = perfed.open(serial(place, tmp_path / "runs").parent)
-    rows = reference.site.federation.test[1]
-    x = reference.site.federation.x[rows]
+    x, y = reference.trained().site.federation.some(1)
     model, job, ask = silo(place, 1).model()
     assert ask.score == 3 and torch.equal(model.raw(x), reference.model(1).raw(x))
-    said = export(model, tmp_path / "own.pt2", job.facts["classes"])
-    score = reference.history[-1].scores["test"][1]
-    assert said["right"] == round(score["accuracy"] * score.count)
+    said = export(model, tmp_path / "own.pt2", job.facts["classes"], samples=(x, y))
+    assert said["right"] == round(reference.accuracies()["client 1"] * len(y))
 
 
 def test_a_silos_model_is_exported_from_its_folder(tmp_path: Path) -> None:
@@ -107,7 +105,7 @@ def test_a_silos_model_is_exported_from_its_folder(tmp_path: Path) -> None:
     assert refused.returncode == 2 and "--client, --seed and --at are for runs" in refused.stderr
     (record,) = (place / "server" / "runs").iterdir()
     with pytest.raises(RunError, match="private states are at the silos"):
-        perfed.open(record)
+        perfed.open(record).model(0)
     assert said["method"] == "FedRep" and said["round"] == 2 and said["classes"] == [str(i) for i in range(10)]
 
 

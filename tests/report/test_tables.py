@@ -130,6 +130,14 @@ def test_a_reader_is_told_what_spoils_the_comparison(runs, make_run):
     assert "Local was not run" in comparison(gather([lone])).notes[-1]
 
 
+def test_a_reader_is_told_where_curves_still_rise(make_run, tmp_path):
+    climbing = {0: [[number, number] for number in range(0, 84, 4)]}  # 20 rounds of 4 points
+    make_run("both/local", "local", clients=2, rounds=20, correct={0: [[50, 50]] * 21}, validation=False)
+    make_run("both/fedcp", "fedcp", clients=2, rounds=20, correct=climbing, validation=False)
+    (said,) = comparison(gather([tmp_path / "both"])).notes
+    assert "Curves still rise" in said and "to the last): FedCP +12.0. More rounds" in said  # parts of three tests
+
+
 def test_a_run_without_majority_scores_is_explained(make_run):
     folder = make_run()
     described = folder / "seed-0" / "clients.json"

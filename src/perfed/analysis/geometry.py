@@ -1,6 +1,6 @@
 """How alike, how separated and how spread out representations are (DualFed Figures 4 to 6, GPFL Figure 2)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,11 @@ class ClientCKA:
 
     matrix: tuple[tuple[float, ...], ...]
     mean: float  # over ordered pairs of different clients
+
+    @property
+    def one(self) -> bool:
+        """Whether all clients see with one and the same network, so that every pair is 1 by construction."""
+        return min(min(row) for row in self.matrix) > 1 - 1e-9
 
 
 def cka(first: Tensor, second: Tensor) -> float:
@@ -45,6 +50,15 @@ def client_cka(represent: Callable[[int, int], Tensor], clients: int) -> ClientC
                 matrix[owner, model] = cka(own, represent(model, owner))
     pairs = matrix[~np.eye(clients, dtype=bool)]
     return ClientCKA(tuple(tuple(row) for row in matrix.tolist()), float(pairs.mean()))
+
+
+def remarks(found: Mapping[str, ClientCKA]) -> list[str]:
+    """Say where CKA says nothing about the clients."""
+    return [
+        f"{name}: all clients share this part of the network, so CKA is 1 by construction and tells nothing about them"
+        for name, own in found.items()
+        if own.one
+    ]
 
 
 def separation(features: Tensor, labels: Tensor) -> float:

@@ -74,6 +74,7 @@ def similarity(subject: Subject, options: Options) -> Result:
             last[name] = geometry.client_cka(_pairs(state, name, inputs), len(ids))
             found.setdefault(name, []).append(last[name].mean)
     drawn = _course(subject, rounds, found, "linear CKA between clients")
+    drawn.says.extend(geometry.remarks(last))
     values = drawn.values | {"matrices": {name: plain(own.matrix) for name, own in last.items()}}
     if len(rounds) > 1:
         return Result(values, drawn.says, drawn.columns, drawn.rows, drawn.figure)

@@ -1,4 +1,4 @@
-"""run, compare, resume, report, methods and doctor."""
+"""run, compare, resume, methods and doctor."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +14,7 @@ from .deploy import app as deploy_app
 from .export import export
 from .output import emit, note, table, words
 from .paper import paper
+from .report import report
 from .runs import app as runs_app
 from .settings import complete, settings
 
@@ -121,19 +122,6 @@ def compare(settings: Words = None, json: Json = False) -> None:
 
 
 @app.command()
-def report(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs or comparisons.")],
-    out: Annotated[Path | None, typer.Option("--out", help="The page; default: report.html in the first folder.")] = None,
-    json: Json = False,
-) -> None:
-    """Write one self-contained HTML page with table, curves, clients and label distribution."""
-    from ..report.page import write
-
-    page = write(list(runs), out or runs[0] / "report.html")
-    emit({"report": str(page)}, json, lambda: note(f"wrote {page}"))
-
-
-@app.command()
 def methods(
     name: Annotated[str | None, typer.Argument(help="One method, in full.")] = None,
     model: Annotated[str | None, typer.Option(help="The network to count bytes for; default: the data's usual one.")] = None,
@@ -175,6 +163,7 @@ def doctor(json: Json = False) -> None:
         raise typer.Exit(1)
 
 
+app.command()(report)
 app.command()(paper)
 app.command()(analyze)
 app.command()(export)
@@ -222,12 +211,15 @@ def _show_comparison(found: dict[str, Any], json: bool) -> None:
 
 def _warn(summaries: Mapping[str, dict[str, Any]]) -> None:
     from ..report.names import title
-    from ..report.tables import ran_away
+    from ..report.tables import ran_away, still_rising
 
+    names = {name: title(s["method"]) + (f" [{name}]" if name != s["method"] else "") for name, s in summaries.items()}
     for name, summary in summaries.items():
         if summary.get("runaway"):
-            method = summary["method"]
-            note(ran_away(title(method) + (f" [{name}]" if name != method else ""), summary["runaway"]), out=True)
+            note(ran_away(names[name], summary["runaway"]), out=True)
+    rises = {names[name]: summary["rising"]["rise"] for name, summary in summaries.items() if summary.get("rising")}
+    if rises:
+        note(still_rising(rises), out=True)
 
 
 def _command(verb: str, settings: list[str] | None) -> str:

@@ -48,7 +48,7 @@ def refuse(word: str) -> None:
 def emit(result: Any, json: bool, show: Callable[[], None]) -> None:
     """Print a result as JSON or as a person reads it."""
     if json:
-        print(_json.dumps(result, indent=1, default=str))
+        print(_json.dumps(result, indent=1, default=str), flush=True)
     else:
         show()
 

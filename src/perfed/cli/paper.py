@@ -28,10 +28,13 @@ def paper(
         bool, typer.Option("--until-flat", help="A seed stops when its curve has not risen beyond noise for --patience rounds.")
     ] = False,
     patience: Annotated[
-        int, typer.Option(help="With --until-flat: rounds in a block whose mean must be above earlier ones.")
-    ] = 50,
+        int | None, typer.Option(help="With --until-flat: rounds of a block whose mean must be above earlier ones; default 50.")
+    ] = None,
     at_most: Annotated[int | None, typer.Option(help="With --until-flat: rounds after which a seed stops in any case.")] = None,
     show: Annotated[bool, typer.Option("--show", help="Run nothing; show what is there beside the published numbers.")] = False,
+    keep: Annotated[
+        Path | None, typer.Option(help="Copy the table's runs here without their states; `--show --out` shows them again.")
+    ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Run nothing; say what would be run, its time and its disk.")] = False,
     workers: Annotated[int | None, typer.Option(help="Cells at once; default: one per core.")] = None,
     json: Json = False,
@@ -45,16 +48,18 @@ def paper(
         return
     from ..errors import InputError
     from ..papers import load
+    from ..papers.flat import PATIENCE
     from ..papers.plan import Asked, plans, runnable
     from ..papers.run import Work, run
 
-    if at_most is not None and not until_flat:
-        raise InputError("--at-most goes with --until-flat; --rounds N makes an experiment of N rounds")
+    for option, given in (("--patience", patience), ("--at-most", at_most)):
+        if given is not None and not until_flat:
+            raise InputError(f"{option} goes with --until-flat; --rounds N makes an experiment of N rounds")
     recipe = load(name)
     words = tuple(word.strip() for word in only.split(",") if word.strip())
     asked = Asked(words, rounds, fraction, _numbers(seeds), tuple(settings or ()), stand_in)
     cells = plans(recipe, asked)
-    work = Work(recipe, cells, out, _command(), workers, patience if until_flat else None, at_most)
+    work = Work(recipe, cells, out, _command(), workers, (patience or PATIENCE) if until_flat else None, at_most)
     if plan:
         _plan(work, json)
         return
@@ -69,6 +74,17 @@ def paper(
             run(work, job.on_round, None if sys.stderr.isatty() else note)
         _analyse(work)
     _show(work, narrowed=bool(words) or not show, json=json)
+    if keep is not None:
+        _keep(work, keep)
+
+
+def _keep(work: Any, folder: Path) -> None:
+    from ..papers.keep import keep
+    from ..units import weighed
+
+    kept = keep(work, folder)
+    size = sum(file.stat().st_size for run in kept for file in run.rglob("*") if file.is_file())
+    note(f"{len(kept)} runs kept in {folder}, {weighed(size)}; perfed paper {work.recipe.name} --show --out {folder} shows them")
 
 
 def _analyse(work: Any) -> None:
@@ -81,6 +97,8 @@ def _analyse(work: Any) -> None:
 def _show(work: Any, *, narrowed: bool, json: bool) -> None:
     from ..errors import RunError
     from ..papers import show
+    from ..papers.agree import agreement, sentence
+    from ..papers.origin import origin
 
     found = show.answers(work.recipe, work.folder, work.plans if narrowed else None)
     if not found:
@@ -91,8 +109,9 @@ def _show(work: Any, *, narrowed: bool, json: bool) -> None:
         "recipe": work.recipe.name,
         "title": work.recipe.title,
         "cells": show.records(work.recipe, found),
-        "agreement": show.agreement(found),
+        "agreement": agreement(found),
         "reduced": show.reductions(found),
+        "origin": origin(found),
         "files": written,
         "refused": work.refused,
     }
@@ -100,14 +119,14 @@ def _show(work: Any, *, narrowed: bool, json: bool) -> None:
     def text() -> None:
         note(f"{work.recipe.name}: {work.recipe.title}\n", out=True)
         table(*show.lines(found))
-        for entry in show.agreement(found):
-            order = f"rank correlation with the paper {entry['spearman']:.2f} over {entry['rows']} rows"
-            note(f"\n{entry['column']}: {order}", out=True)
+        for entry in agreement(found):
+            note(f"\n{entry['column']}: {sentence(entry)}", out=True)
         said = show.reductions(found)
         if said:
             note("\nwhat differs from the paper's experiment:", out=True)
             for line in said:
                 note(f"  {line}", out=True)
+        note("\n" + "\n".join(result["origin"]), out=True)
         note(f"\n{', '.join(sorted(written))} in {work.folder}", out=True)
 
     emit(result, json, text)
@@ -120,8 +139,9 @@ def _plan(work: Any, json: bool) -> None:
     rows = []
     for key, settings in work.unique.items():
         left = work.left(key, settings)
-        time, disk = seconds(settings) * len(left), room(settings) * len(left)
-        rows.append({"run": key, "seeds left": left, "rounds": settings.rounds, "seconds": time, "bytes": disk})
+        rounds = min(settings.rounds, work.most or settings.rounds)
+        time, disk = seconds(settings) * rounds / settings.rounds * len(left), room(settings) * len(left)
+        rows.append({"run": key, "seeds left": left, "rounds": rounds, "seconds": time, "bytes": disk})
     missing = list(dict.fromkeys(cell.missing for cell in work.plans if cell.missing))
     total, disk = sum(row["seconds"] for row in rows), sum(row["bytes"] for row in rows)
     free = shutil.disk_usage(next(f for f in (work.out, *work.out.resolve().parents) if f.exists())).free

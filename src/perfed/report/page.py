@@ -35,11 +35,11 @@ def write(
     return put(render(gather(paths), title=title, extra=extra, **options), out)
 
 
-def put(text: str, out: Path | str) -> Path:
-    """Write a page to ``out`` (a file, or a folder for ``report.html``), whole or not at all, and return its path."""
+def put(text: str, out: Path | str, name: str = "report.html") -> Path:
+    """Write a page to ``out`` (a file, or a folder for ``name``), whole or not at all, and return its path."""
     target = Path(out)
     if target.is_dir() or not target.suffix:
-        target = target / "report.html"
+        target = target / name
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

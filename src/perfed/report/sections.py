@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from perfed.report import figures, pictures
+from perfed.report.formats import ANCHORS, MOMENTS, USUAL
 from perfed.report.gains import same_clients
 from perfed.report.names import title
 from perfed.report.read import PLACES, Run, differing, flat, labels
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 10.2  # inches: figures fill the page's column
-ANCHORS = ("local", "fedavg")  # what every method is measured against
 MAIN = ("method", "model", "data", "partition", "split", "clients", "rounds", "seeds", "budget", "norm", "augment")
 ROUNDS = {"validation": "the round chosen on validation data", "last": "the last round"}
 LISTED = 200  # clients listed one by one
@@ -106,8 +106,7 @@ def _asked(runs: Sequence[Run]) -> Section:
 
 
 def _results(runs: Sequence[Run], table: Table, options: dict[str, str]) -> Section:
-    keys = [f"{moment}.{figure}" for moment in ("best", "last", "validation") for figure in ("weighted", "mean")]
-    parts: list[tuple[str, Any]] = [("results", table.pick(*keys, "cost"))]
+    parts: list[tuple[str, Any]] = [("results", table.pick(*USUAL))]
     seeds = max(len(run.rounds) for run in runs)
     over = f" ± one deviation over {seeds} seeds" if seeds > 1 else " (one seed)"
     text = (
@@ -159,7 +158,7 @@ def _gains(runs: Sequence[Run]) -> Section:
 def _clients(runs: Sequence[Run], table: Table) -> Section:
     text = "A mark is a client (of one seed) in the last round, the bar their mean."
     parts: list[tuple[str, Any]] = [("figure", Picture(figures.spread(runs, width=WIDTH), text))]
-    keys = [f"{moment}.{figure}" for moment in ("best", "last", "validation") for figure in ("std", "cv")]
+    keys = [f"{moment}.{figure}" for moment in MOMENTS for figure in ("std", "cv")]
     parts.append(("results", table.pick(*keys)))
     parts.append(("soft", "Spread over clients in points: lower is fairer. cv is the deviation divided by weighted accuracy."))
     seed = next(iter(runs[0].clients))

@@ -9,10 +9,11 @@ from typing import Any, Literal
 import numpy as np
 
 from perfed.errors import InputError, RunError
+from perfed.evaluate.rising import rising
 from perfed.evaluate.summary import RUNAWAY, Moment, majority, over, runaway
 from perfed.report.names import title
 from perfed.report.read import Run, labels
-from perfed.units import unit
+from perfed.units import signed, unit
 
 MISSING = "–"
 
@@ -99,7 +100,7 @@ def comparison(runs: Sequence[Run], *, report: str = "weighted", best: str = "ro
     names = [title("majority"), *labels(runs)]
     methods = ["majority", *(run.method for run in runs)]
     rows = tuple(Row(*row) for row in zip(methods, names, marked, strict=True))
-    return Table(columns, rows, tuple(_notes(runs, best, series)))
+    return Table(columns, rows, tuple(_notes(runs, **options)))
 
 
 def quoted(table: Table) -> Moment:
@@ -257,7 +258,7 @@ def _mark(columns: Sequence[Column], cells: list[list[Cell]]) -> list[tuple[Cell
     return [tuple(row) for row in cells]
 
 
-def _notes(runs: Sequence[Run], best: str, series: str) -> list[str]:
+def _notes(runs: Sequence[Run], report: str, best: str, series: str) -> list[str]:
     notes = []
     seeds = {tuple(run.rounds) for run in runs}
     if len(seeds) > 1:
@@ -270,6 +271,12 @@ def _notes(runs: Sequence[Run], best: str, series: str) -> list[str]:
             notes.append(f"{name} is unfinished: {run.done} of {planned} rounds.")
         since = {seed: found for seed, lines in run.rounds.items() if (found := runaway(lines)) is not None}
         notes += [ran_away(name, since)] if since else []
+    rises = {
+        name: climb.rise
+        for run, name in zip(runs, labels(runs), strict=True)
+        if (climb := rising(run.rounds, report=report, series=series)) is not None
+    }
+    notes += [still_rising(rises)] if rises else []
     if "local" not in {run.method for run in runs}:
         notes.append("Local was not run; without it nobody can tell whether taking part pays.")
     if best == "per_client":
@@ -285,6 +292,15 @@ def ran_away(name: str, since: Mapping[Any, int]) -> str:
     return (
         f"{name} ran away: its loss is no number, or over {RUNAWAY:g} times that of the untrained model, "
         f"since {seeds}. A smaller budget.lr may help."
+    )
+
+
+def still_rising(rises: Mapping[str, float]) -> str:
+    """Return what to say of runs whose curves still rise, with their rises as fractions."""
+    said = ", ".join(f"{name} {signed(100 * rise, 1)}" for name, rise in rises.items())
+    return (
+        f"Curves still rise (points from the last tenth but one of the rounds to the last): {said}. "
+        "More rounds (`perfed resume … --rounds N`) or a larger budget.lr may change the order."
     )
 
 

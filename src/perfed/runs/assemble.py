@@ -13,6 +13,7 @@ from ..data import load as load_samples
 from ..data.inputs import inputs_for
 from ..data.text import Vocabulary, tokenised
 from ..errors import InputError, PerfedError, RunError
+from ..evaluate.metrics import Metric, defined, select
 from ..federation import Federation
 from ..method import Method
 from ..partition import Split
@@ -80,7 +81,11 @@ def assemble(
     task = task_of(experiment, federation, seed, federation.vocabulary if words is None else words)
     if clients is None:
         method.check(task, federation.sizes, experiment.sampling.fewest(len(federation)))
-    site, server, first = Site.of(method, task, federation, clients=clients)
+    measured = metrics_of(experiment)
+    if clients is None and any(map(len, federation.test)):  # at a server there are none
+        chooser = next(metric for metric in measured if metric.name == experiment.choose)
+        defined(chooser, (federation.y[rows] for rows in federation.test), federation.classes)
+    site, server, first = Site.of(method, task, federation, measured, clients)
     return Assembled(experiment, seed, site, server, first)
 
 
@@ -117,6 +122,18 @@ def kind_of(choice: Choice) -> type[AnyMethod]:
     if not (isinstance(found, type) and issubclass(found, Method)):
         raise InputError(f"method={choice.name}: {choice.name.rpartition(':')[2]} is no perfed.Method")
     return found
+
+
+def metrics_of(experiment: Experiment) -> tuple[Metric, ...]:
+    """Return what clients are scored by, the user's own among them."""
+    found: list[Any] = []
+    for metric in experiment.metrics:
+        if isinstance(metric, dict):
+            again = "name it as file.py:name where a run is to be resumed"
+            raise RunError(f"the metric '{metric['name']}' was a function in memory and cannot be found again; {again}")
+        found.append(code.find(metric, "metrics") if isinstance(metric, str) and code.is_own(metric) else metric)
+    chosen = [] if experiment.choose in {metric.name for metric in select(found)} else [experiment.choose]
+    return select([*found, *chosen])
 
 
 def stretched(experiment: Experiment) -> bool:

@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from .. import advice
 from ..data import Samples
 from ..errors import InputError, suggest
+from ..evaluate.metrics import CATALOGUE as METRICS
+from ..evaluate.metrics import Metric, refuse, select
 from ..local.budget import Budget
 from ..method import Method
 from ..methods import CATALOGUE
@@ -20,7 +22,7 @@ from . import code
 
 TRANSPORTS = ("auto", "serial", "pooled", "stacked")
 _ELSEWHERE = ("transport", "workers", "device", "out", "name", "checkpoint", "snapshots", "memory")  # change how, not what
-_SINCE = ()  # fields that version 0.1.0 did not have: at their default they leave a digest as it was
+_SINCE = ("metrics", "choose")  # fields that version 0.1.0 did not have: at their default they leave a digest as it was
 
 
 class Choice(BaseModel):
@@ -59,6 +61,17 @@ class Choice(BaseModel):
         """The name as part of a folder's name."""
         name = self.name.rpartition(":")[2] if code.is_own(self.name) and ".py:" in self.name else self.name
         return name.replace("/", "_").replace(":", "_")
+
+
+def _recorded(thing: Any) -> dict[str, Any]:
+    return {"name": _named(thing), "object": code.described(thing)}
+
+
+def name_of(metric: Any) -> str:
+    """Return what a metric is called in records: a name, or that of the user's own function."""
+    if isinstance(metric, str):
+        return metric.rpartition(":")[2]
+    return str(metric["name"]) if isinstance(metric, dict) else metric.name if isinstance(metric, Metric) else _named(metric)
 
 
 def _named(thing: Any) -> str:
@@ -107,6 +120,8 @@ class Experiment(BaseModel):
     augment: bool = False  # flips and rotations of training images
     inputs: dict[str, Any] = Field(default_factory=dict)  # mean, std, size; with augment flip, rotate, crop
     text: dict[str, Any] = Field(default_factory=dict)  # length, least, size of the vocabulary
+    metrics: tuple[Any, ...] = ("accuracy", "loss")  # what clients are scored by; these two always are
+    choose: str = "accuracy"  # the metric by which rounds are chosen
     every: int = 1  # rounds between tests
     after: bool = False  # also test right after local training
     report: Literal["weighted", "mean"] = "weighted"  # accuracy over all samples, or the mean over clients
@@ -135,12 +150,12 @@ class Experiment(BaseModel):
         except ValidationError as wrong:
             raise sentence(wrong, "") from wrong
 
-    @field_validator("seeds", mode="before")
+    @field_validator("seeds", "metrics", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
         if isinstance(value, str):
-            return [part for part in value.split(",") if part.strip()]
-        return [value] if isinstance(value, int) else value
+            return [part.strip() for part in value.split(",") if part.strip()]
+        return value if isinstance(value, list | tuple) else [value]
 
     @model_validator(mode="after")
     def _sensible(self) -> "Experiment":
@@ -154,6 +169,10 @@ class Experiment(BaseModel):
             raise InputError(f"seeds must be different whole numbers from 0, got {','.join(map(str, self.seeds))}")
         if not 0 < self.test < 1:
             raise InputError(f"test must be above 0 and below 1, got {self.test:g}: without test samples nothing can be scored")
+        named = {name_of(metric) for metric in self.metrics}
+        select(metric for metric in self.metrics if not isinstance(metric, dict) and metric not in self.own.values())
+        if self.choose not in named - set(METRICS):  # one's own is known when it is found
+            refuse(self.choose)
         if self.series == "after" and not self.after:
             raise InputError("series=after reports tests right after local training; it needs after=true")
         if self.checkpoint < 0 or self.memory <= 0:
@@ -164,6 +183,7 @@ class Experiment(BaseModel):
     def own(self) -> dict[str, str]:
         """The parts that are code of the user's own, named by file or module."""
         found = {what: getattr(self, what).name for what in ("method", "model") if getattr(self, what).made is None}
+        found |= {f"metrics-{place}": metric for place, metric in enumerate(self.metrics) if isinstance(metric, str)}
         return {what: name for what, name in found.items() if code.is_own(name)}
 
     @property
@@ -189,7 +209,7 @@ class Experiment(BaseModel):
             elif isinstance(value, Path):
                 value = str(value)
             elif isinstance(value, tuple):
-                value = list(value)
+                value = [each if isinstance(each, str | int | dict) else _recorded(each) for each in value]
             out[name] = value
         return out
 

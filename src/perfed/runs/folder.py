@@ -1,5 +1,6 @@
 """A run on disk: the only place that knows its files' names, and how each is written, read and locked."""
 
+import gzip
 import json
 import os
 import shutil
@@ -28,21 +29,29 @@ class Lines:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.packed = path.with_name(path.name + ".gz")  # a record that is kept without states
 
     def read(self, last: int | None = None) -> list[dict[str, Any]]:
         """Return the lines up to round ``last``.
 
         A line that was cut off while it was written is the last and has no end: it never was. Any other damage is an error.
         """
-        if not self.path.exists():
-            return []
         lines = []
-        for number, text in enumerate(self.path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1], start=1):
+        for number, text in enumerate(self._bytes().decode(errors="replace").split("\n")[:-1], start=1):
             try:
                 lines.append(current(json.loads(text)))
             except (ValueError, RecursionError) as error:
                 raise RunError(f"line {number} of '{self.path}' is damaged: {error}") from error
         return [line for line in lines if last is None or line["round"] <= last]
+
+    def _bytes(self) -> bytes:
+        if self.path.exists():
+            return self.path.read_bytes()
+        return gzip.decompress(self.packed.read_bytes()) if self.packed.exists() else b""
+
+    def pack(self, target: "Lines") -> None:
+        """Write the lines elsewhere in less room; the same lines give the same bytes."""
+        put(target.packed, gzip.compress(self._bytes(), mtime=0))
 
     def append(self, line: Mapping[str, Any]) -> None:
         with writing(self.path, GOES_ON), self.path.open("a", encoding="utf-8") as file:
@@ -137,6 +146,18 @@ class SeedFolder:
         """The round of the last checkpoint."""
         note = self._note()
         return None if note is None else int(note["round"])
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the seed can be trained further: a record that is kept without states has no split."""
+        return (self.path / "split.safetensors").exists()
+
+    def keep_record(self, target: "SeedFolder") -> None:
+        """Copy what tables and pages read of the seed, without its states."""
+        for name in ("clients.json", "final.json", "transport.json", *(note.name for note in self.path.glob("attack-*.json"))):
+            if (self.path / name).exists():
+                put(target.path / name, (self.path / name).read_bytes())
+        self.lines.pack(target.lines)
 
     @property
     def states(self) -> list[Path]:
@@ -297,6 +318,15 @@ class RunFolder:
     def ended(self) -> float:
         """When the last seed was finished, in seconds since the epoch."""
         return max(path.stat().st_mtime for path in self.path.glob("seed-*/final.json"))
+
+    def keep_record(self, target: "RunFolder") -> None:
+        """Copy what tables and pages read of the run, without its states."""
+        for number, seed in self.seeds.items():
+            if seed.lines.read(0):
+                seed.keep_record(target.add_seed(number))
+        for name in (SETTINGS, "summary.json", MANIFEST):
+            if (self.path / name).exists():
+                put(target.path / name, (self.path / name).read_bytes())
 
     def add_seed(self, number: int) -> SeedFolder:
         """Make one seed's folder."""

@@ -10,7 +10,9 @@ from typing import Any
 from .. import machine
 from ..data import Samples
 from ..errors import InputError, RunError
-from ..evaluate.summary import majority, others, runaway, summarise
+from ..evaluate.others import others
+from ..evaluate.rising import rising
+from ..evaluate.summary import majority, runaway, summarise
 from ..federation import PARTS, Federation
 from ..partition import Split
 from ..transport import Transport
@@ -93,7 +95,12 @@ def known(folder: RunFolder, given: Mapping[str, Any] | None = None) -> Experime
         changed[what] = choice.model_copy(update={"made": again})
     noted = folder.manifest.get("code") or {}
     for what, reference in code.unchanged(experiment.own, noted, folder.code).items():
-        changed[what] = getattr(experiment, what).model_copy(update={"name": reference})
+        if what in ("method", "model"):
+            changed[what] = getattr(experiment, what).model_copy(update={"name": reference})
+        else:
+            place = int(what.removeprefix("metrics-"))
+            before = changed.get("metrics", experiment.metrics)
+            changed["metrics"] = (*before[:place], reference, *before[place + 1 :])
     return experiment.but(**changed)
 
 
@@ -252,15 +259,18 @@ def sum_up(folder: RunFolder) -> dict[str, Any]:
 def summed(asked: Experiment, lines: Mapping[int, list[dict[str, Any]]], who: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the figures of a run from the lines of its seeds."""
     total = {way: sum(line[f"bytes_{way}"] for own in lines.values() for line in own) for way in ("up", "down")}
-    options = {"report": asked.report, "best": asked.best, "series": asked.series}
+    options = {"report": asked.report, "best": asked.best, "series": asked.series, "choose": asked.choose}
+    rise = rising(lines, report=asked.report, series=asked.series)
     return {
         "rounds": asked.rounds,
         "seeds": list(asked.seeds),
         "seconds": round(sum(line["seconds"] for own in lines.values() for line in own), 3),
+        "choose": asked.choose,
         "accuracy": summarise(lines, **options),
         "metrics": others(lines, **options),
         "majority": majority(who),
         "runaway": {str(seed): since for seed, own in lines.items() if (since := runaway(own)) is not None},
+        "rising": rise._asdict() if rise else None,
         "bytes_up": total["up"],
         "bytes_down": total["down"],
     }

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ...errors import MissingExtra
+from ...errors import MissingExtra, install
 
 MARK = "PERFED_DEPLOY"  # in the environment of everything that was started, so that nothing is left behind
 
@@ -21,7 +21,7 @@ def program(name: str) -> str:
     beside = Path(sys.executable).parent / name
     found = str(beside) if beside.exists() else shutil.which(name)
     if not found:
-        raise MissingExtra(f'{name} is not installed; pip install "perfed[flower]"')
+        raise MissingExtra(f"{name} is not installed; {install('flower')}")
     return found
 
 
