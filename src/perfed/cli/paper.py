@@ -50,7 +50,7 @@ def paper(
     from ..papers import load
     from ..papers.flat import PATIENCE
     from ..papers.plan import Asked, plans, runnable
-    from ..papers.run import Work, run
+    from ..papers.run import Work
 
     for option, given in (("--patience", patience), ("--at-most", at_most)):
         if given is not None and not until_flat:
@@ -65,17 +65,23 @@ def paper(
         return
     if not show:
         runnable(cells)
-        for reason in dict.fromkeys(cell.missing for cell in cells if cell.missing):
-            note(f"left out: {reason}")
-        for said in work.stops():
-            note(said)
-        note(f"folder: {work.folder}")
-        with attended(work.rounds, name, "the same command goes on") as job:
-            run(work, job.on_round, None if sys.stderr.isatty() else note)
+        _train(work)
         _analyse(work)
     _show(work, narrowed=bool(words) or not show, json=json)
     if keep is not None:
         _keep(work, keep)
+
+
+def _train(work: Any) -> None:
+    from ..papers.run import run
+
+    for reason in dict.fromkeys(cell.missing for cell in work.plans if cell.missing):
+        note(f"left out: {reason}")
+    for said in work.stops():
+        note(said)
+    note(f"folder: {work.folder}")
+    with attended(work.rounds, work.recipe.name, "the same command goes on") as job:
+        run(work, job.on_round, None if sys.stderr.isatty() else note)
 
 
 def _keep(work: Any, folder: Path) -> None:
