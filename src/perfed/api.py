@@ -14,6 +14,7 @@ from .errors import InputError, suggest
 from .federation import Federation
 from .method import Method
 from .partition import Split
+from .progress import shown
 from .results import Comparison, Run, conclude
 from .rounds import Round
 from .runs import compare as comparing
@@ -106,7 +107,7 @@ def run(
         False
     """
     asked = _asked(experiment, given)
-    with _shown(progress, len(asked.seeds) * (asked.rounds + 1), asked.method.name, on_round) as heard:
+    with shown(len(asked.seeds) * (asked.rounds + 1), asked.method.name, progress=progress, on_round=on_round) as heard:
         if out is None:
             return Run(asked, seeds=running.rehearse(asked, heard))
         asked = asked.but(out=Path(out))
@@ -182,7 +183,7 @@ def compare(
     first = asked.first.but(out=Path(temporary.name if temporary else str(out)))
     asked = comparing.Comparison((first, *asked.experiments[1:]))
     began = perf_counter()
-    with _shown(progress, asked.total, "compare", on_round) as heard:
+    with shown(asked.total, "compare", progress=progress, on_round=on_round) as heard:
         folder = comparing.run(asked, heard, "perfed.compare")
     conclude(folder, perf_counter() - began)
     return Comparison(folder, asked.experiments, temporary)
@@ -226,12 +227,12 @@ def resume(
         if given:
             raise InputError("give objects again to one run of a comparison at a time: resume its own folder")
         left = sum(running.left(found, rounds) for found in CompareFolder(path).runs)
-        with _shown(progress, left, "compare", on_round) as heard:
+        with shown(left, "compare", progress=progress, on_round=on_round) as heard:
             folder = comparing.resume(path, heard, rounds)
         conclude(folder, perf_counter() - began)
         return Comparison(folder)
     found = running.opened(path)
-    with _shown(progress, running.left(found, rounds), found.experiment.method.name, on_round) as heard:
+    with shown(running.left(found, rounds), found.experiment.method.name, progress=progress, on_round=on_round) as heard:
         running.resume(found, heard, rounds, given)
     return Run(running.known(found, given), found)
 
@@ -298,8 +299,7 @@ def _lay(raw: dict[str, Any], name: str, value: Any, *, several: bool) -> None:
         option = name
         homes = [part for part in ("method", "partition") if option in _fields(raw, part, several)]
     if not homes:
-        known = [*Experiment.model_fields, *_fields(raw, "method", several), *_fields(raw, "partition", several)]
-        raise suggest("setting", name, known)
+        raise advice.unknown(name, raw)
     own = raw.get(homes[0], Experiment.model_fields[homes[0]].default)
     if isinstance(own, Method):
         raise InputError(f"{option} has no effect beside a method that is given as an object; give it to {type(own).__name__}(…)")
@@ -318,16 +318,3 @@ def _fields(raw: dict[str, Any], part: str, several: bool) -> list[str]:
     choice = own if isinstance(own, Choice) else Choice.model_validate(own)
     kind: Any = kind_of(choice) if part == "method" else partitions.PARTITIONS.get(choice.name)
     return [] if kind is None else [f.name for f in fields(kind) if f.name not in ("budget", "norm")]
-
-
-class _shown:
-    """A bar while rounds are run, where one is wanted."""
-
-    def __init__(self, wanted: bool, total: int, what: str, on_round: OnRound | None) -> None:
-        self.heard = on_round
-
-    def __enter__(self) -> OnRound | None:
-        return self.heard
-
-    def __exit__(self, *_: object) -> None:
-        pass
