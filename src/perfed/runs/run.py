@@ -223,9 +223,10 @@ def _transport(folder: RunFolder, one: Seed) -> Transport:
     asked = one.made.experiment.transport
     if told := one.folder.transport:  # never change arithmetic in the middle
         return one.transport(told["name"])[0]
-    others = [found for seed in folder.seeds.values() if (found := seed.transport)] if asked == "auto" else []
-    if others:
-        transport, why = one.transport(others[0]["name"], "as measured for another seed")
+    measured = [(seed, found) for seed in folder.seeds.values() if (found := seed.transport)] if asked == "auto" else []
+    if measured:
+        seed, told = measured[0]
+        transport, why = one.transport(told["name"], f"as measured for {seed.path.name}")
     else:
         transport, why = one.transport(asked)
     one.folder.put_transport({"name": transport.name, **why})
