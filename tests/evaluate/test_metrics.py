@@ -92,8 +92,8 @@ def test_one_function_and_one_catalogue_line_reach_record_and_summary(monkeypatc
     done = experiment.run(setting.build(asked))
     line = json.loads((done.path / "seed-0" / "rounds.jsonl").read_text().splitlines()[-1])
     assert list(line["test"]) == ["count", "accuracy", "loss", "margin"] and len(line["validation"]["margin"]) == 3
-    block = done.summary()["metrics"]
-    assert list(block) == ["loss", "margin"] and block["margin"].keys() == done.summary()["accuracy"].keys()
+    block = done.summary["metrics"]
+    assert list(block) == ["loss", "margin"] and block["margin"].keys() == done.summary["accuracy"].keys()
     assert block["margin"]["last"]["mean"]["mean"] == pytest.approx(sum(line["test"]["margin"]) / 3)
 
 
