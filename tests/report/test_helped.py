@@ -45,7 +45,7 @@ def test_the_columns_by_hand(make_run, tmp_path):
     assert cell(table, "FedCP", "clients.helped_fedavg").text == "50.0"  # 90 against 60, 71 against 45
     assert cell(table, "FedCP", "clients.hurt_fedavg").text == "0.0"
     assert cell(table, "Local", "clients.hurt_local").text == "–"  # nobody is hurt by oneself
-    assert cell(table, "FedCP", "clients.worst").mark == "second" and cell(table, "FedCP", "clients.hurt_local").mark == "best"
+    assert cell(table, "FedCP", "clients.worst").mark == "best" and cell(table, "FedCP", "clients.hurt_local").mark == "best"
     assert any("95 % interval" in note for note in table.notes)
 
 
