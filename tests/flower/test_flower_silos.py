@@ -74,7 +74,9 @@ def test_texts_give_the_bits_of_serial(tmp_path: Path) -> None:
 
 def test_sampling_drop_outs_and_tests_after_training_give_the_bits_of_serial(tmp_path: Path) -> None:
     sampling = {"ratio": 0.67, "drop": 0.3}
-    place = folders(tmp_path / "deployment", method="fedrep", sampling=sampling, rounds=4, every=2, after=True, seeds=[3])
+    measured = ["auc", "average_precision", "ece", "recall", "confusion"]
+    asked = {"sampling": sampling, "rounds": 4, "every": 2, "after": True, "seeds": [3], "metrics": measured}
+    place = folders(tmp_path / "deployment", method="fedrep", **asked)
     run = Conductor(place / "server", Here(place)).conduct()
     reference = serial(place, tmp_path / "runs").parent / "seed-3"
     assert final(run / "seed-3")["digest"] == final(reference)["digest"]

@@ -116,13 +116,13 @@ def _client(run: Run, seed: int, client: str, place: int | None) -> tuple[float 
     if own["best"] == "per_client":
         scored = [line for line in run.rounds[seed] if line.get(series) and (line["round"] > 0 or run.done == 0)]
         return float(np.nanmax([rates(line[series])[number] for line in scored])), ""
-    line = choose(run.rounds[seed], "best", report=own["report"], series=series)
+    line = choose(run.rounds[seed], "best", report=own["report"], series=series, by=own["choose"])
     return (float(rates(line[series])[number]), "") if line is not None else (None, "no round is scored yet")
 
 
 def _pace(lines: list[dict[str, object]], own: dict[str, str], measure: str) -> float | None:
     """Return how long it took until the best accuracy was first reached."""
-    best = choose(lines, "best", report=own["report"], series=own["series"])
+    best = choose(lines, "best", report=own["report"], series=own["series"], by=own["choose"])
     if best is None:
         return None
     until = int(best["round"])

@@ -14,7 +14,12 @@ from perfed.evaluate.summary import Moment, choose, rates, summarise
 from perfed.report.names import label, position, title
 from perfed.runs.folder import RunFolder
 
-USUAL = {"report": "weighted", "best": "round", "series": "test"}  # options of a summary unless said otherwise
+USUAL = {
+    "report": "weighted",
+    "best": "round",
+    "series": "test",
+    "choose": "accuracy",
+}  # of a summary, unless said otherwise
 PLACES = ("out", "name")  # settings that say where a run is written
 
 

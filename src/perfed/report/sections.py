@@ -114,6 +114,8 @@ def _results(runs: Sequence[Run], table: Table, options: dict[str, str]) -> Sect
         " is chosen on test data, as papers do; the validated round on validation data. Best bold, second underlined."
     )
     parts.append(("soft", text))
+    if others := list(dict.fromkeys(column.group for column in table.columns if column.group not in (*MOMENTS, "cost"))):
+        parts.append(("results", table.pick(*others)))
     if table.notes:
         parts.append(("notes", Notes(table.notes, warn=True)))
     moment = quoted(table)

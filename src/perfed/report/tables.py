@@ -11,6 +11,7 @@ import numpy as np
 from perfed.errors import InputError, RunError
 from perfed.evaluate.rising import rising
 from perfed.evaluate.summary import RUNAWAY, Moment, majority, over, runaway
+from perfed.report import helped, measured
 from perfed.report.names import title
 from perfed.report.read import Run, labels
 from perfed.units import signed, unit
@@ -28,6 +29,7 @@ class Column:
     scale: float = 100.0
     digits: int = 2
     ranked: bool = False
+    higher: bool = True  # whether more is better
 
     @property
     def group(self) -> str:
@@ -82,25 +84,32 @@ class Table:
         return replace(self, columns=tuple(self.columns[number] for number in kept), rows=rows)
 
 
-def comparison(runs: Sequence[Run], *, report: str = "weighted", best: str = "round", series: str = "test") -> Table:
+def comparison(
+    runs: Sequence[Run], *, report: str = "weighted", best: str = "round", series: str = "test", choose: str = "accuracy"
+) -> Table:
     """Return the table of runs: accuracy at three moments, its spread over clients and seeds, bytes and seconds.
 
+    Then come other metrics where the runs measured some, and under ``protocol=pflbench`` who is helped and who is hurt.
     The first row is the majority class: each client's most frequent training label, without any learning.
     """
-    options = {"report": report, "best": best, "series": series}
-    columns = _columns(runs, best)
+    options = {"report": report, "best": best, "series": series, "choose": choose}
+    more = measured.names(runs, series)
+    columns = _columns(runs, best) + tuple(Column(**own) for own in (*measured.columns(runs, options), *helped.columns(runs)))
     guess = _majority(runs[0])
     values = [dict.fromkeys(("best", "last", "validation"), guess) | _costs(None)]
-    values += [run.summary(**options) | _costs(run) for run in runs]
+    for run in runs:
+        others = measured.values(run, more, options) | helped.values(run, runs, options)
+        values.append(run.summary(**options) | _costs(run) | others)
     if all(entry["validation"] is None for entry in values[1:]):
-        columns = tuple(column for column in columns if column.group != "validation")
+        columns = tuple(column for column in columns if "validation" not in column.key.split("."))
     seeds = [len(runs[0].clients), *(len(run.rounds) for run in runs)]
     cells = [[_cell(entry, column, count) for column in columns] for entry, count in zip(values, seeds, strict=True)]
     marked = _mark(columns, cells)
     names = [title("majority"), *labels(runs)]
     methods = ["majority", *(run.method for run in runs)]
     rows = tuple(Row(*row) for row in zip(methods, names, marked, strict=True))
-    return Table(columns, rows, tuple(_notes(runs, **options)))
+    notes = _notes(runs, report, best, series) + measured.notes(runs, options) + helped.notes(runs)
+    return Table(columns, rows, tuple(notes))
 
 
 def quoted(table: Table) -> Moment:
@@ -236,10 +245,10 @@ def _costs(run: Run | None) -> dict[str, Any]:
 
 def _cell(entry: Mapping[str, Any], column: Column, seeds: int) -> Cell:
     group, figure = column.key.split(".")
-    found = (entry[group] or {}).get(figure, {"mean": None, "std": None})
+    found = (entry.get(group) or {}).get(figure, {"mean": None, "std": None})
     value, spread = found["mean"], found["std"]
     if value is None:
-        return Cell(None, None, MISSING)
+        return Cell(None, None, found.get("said") or MISSING)
     plus = f"{spread * column.scale:.{column.digits}f}" if seeds > 1 and not figure.startswith("bytes") else ""
     return Cell(value, spread, f"{value * column.scale:.{column.digits}f}", plus)
 
@@ -248,7 +257,7 @@ def _mark(columns: Sequence[Column], cells: list[list[Cell]]) -> list[tuple[Cell
     """Mark the best and the second of every ranked column, by the printed value: equal in print is equal in rank."""
     for number, column in enumerate(columns):
         printed = [float(row[number].text) for row in cells if row[number].value is not None]
-        order = sorted(set(printed), reverse=True)
+        order = sorted(set(printed), reverse=column.higher)
         if not column.ranked or len(cells) < 3 or len(order) < 2:
             continue
         for row in cells:

@@ -16,6 +16,7 @@ from ..evaluate.summary import majority, runaway, summarise
 from ..federation import PARTS, Federation
 from ..partition import Split
 from ..transport import Transport
+from ..transport.flops import per_step
 from . import code
 from .assemble import Shared, samples_of, stretched, there
 from .experiment import Choice, Experiment
@@ -214,6 +215,8 @@ def train(
             transport.close()
         ended = one.stopped["round"] if one.stopped else experiment.rounds
         final = {"digest": reached, "rounds": ended, "seconds": round(perf_counter() - began, 3)}
+        if experiment.protocol == "pflbench":
+            final["flops"] = per_step(one.made.site, one.made.server, one.made.first)
         place.put_final(final | ({"stopped": one.stopped} if one.stopped else {}))
 
 
@@ -244,7 +247,9 @@ def sum_up(folder: RunFolder) -> dict[str, Any]:
             raise RunError(f"seed {seed} of '{folder.path}' is not finished; `perfed resume {folder.path}` goes on with it")
         finals[seed], transports[str(seed)] = final, transport
     stopped = {str(seed): final["stopped"] for seed, final in finals.items() if "stopped" in final}
-    folder.put_manifest(folder.manifest | {"transport": transports} | ({"stopped": stopped} if stopped else {}))
+    flops = [final["flops"] for final in finals.values() if "flops" in final]
+    counted = {"flops": sum(flops) / len(flops)} if flops else {}
+    folder.put_manifest(folder.manifest | {"transport": transports} | counted | ({"stopped": stopped} if stopped else {}))
     lines = {seed: place.lines.read() for seed, place in seeds.items()}
     summary = {
         "method": asked.method.name,
