@@ -1,4 +1,4 @@
-"""What Flower costs beyond training: start-up, seconds and CPU-seconds per round and silo, megabytes; 2 to 8 silos."""
+"""What a deployment costs beyond training: start-up, seconds and CPU-seconds per round and silo, memory, and at rest."""
 
 import argparse
 import contextlib
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from perfed.silos.flower import layout, operate
-from perfed.silos.flower.processes import marked
+from perfed.silos.flower.processes import end_all, marked
 
 TICKS = os.sysconf("SC_CLK_TCK")
 SETTINGS = ("method=fedavg", "data=digits", "model=mlp", "model.hidden=4000", "budget.batch_size=32", "partition=iid")
@@ -28,6 +28,7 @@ class Meter(threading.Thread):
     def __init__(self, mark: str) -> None:
         super().__init__(daemon=True)
         self.mark, self.spent, self.over = mark, dict[int, float](), threading.Event()
+        self.memory: dict[str, list[float]] = {}  # megabytes of each process, by what it is
 
     def run(self) -> None:
         while not self.over.wait(0.1):
@@ -40,6 +41,17 @@ class Meter(threading.Thread):
     def total(self) -> float:
         return sum(self.spent.values())
 
+    def weigh(self) -> None:
+        """Note what every process has in memory now; pages that several share are shared out."""
+        self.memory = {}
+        for pid in marked(self.mark):
+            with contextlib.suppress(OSError, StopIteration):
+                command = Path(f"/proc/{pid}/cmdline").read_text()
+                part = next(name for name in ("link", "node", "conduct") if f"flower.{name}" in command)
+                lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+                kilobytes = next(int(text.split()[1]) for text in lines if text.startswith("Pss:"))
+                self.memory.setdefault(part, []).append(kilobytes / 1024)
+
 
 def free_port() -> int:
     with socket.socket() as one:
@@ -47,7 +59,7 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def measure(silos: int, rounds: int) -> dict[str, Any]:
+def measure(silos: int, rounds: int, ordinary: bool = False) -> dict[str, Any]:
     """Return the figures of one deployment."""
     folder = Path(tempfile.mkdtemp(prefix="perfed-"))
     mark = operate.fresh_mark()
@@ -55,15 +67,16 @@ def measure(silos: int, rounds: int) -> dict[str, Any]:
     meter.start()
     marks: dict[int, tuple[float, float]] = {}
     began = time.monotonic()
-    up = [0.0]
 
     def on_line(seed: int, line: dict[str, Any]) -> None:
         marks[line["round"]] = (time.monotonic(), meter.total)
+        if line["round"] == rounds - 1:
+            meter.weigh()
 
     try:
         address = layout.Address(port=free_port())
         layout.init(folder / "d", silos, address, [*SETTINGS, f"rounds={rounds}"])
-        run = operate.local(folder / "d", lambda said: up.append(time.monotonic() - began), on_line, mark)
+        run = operate.local(folder / "d", on_line=on_line, mark=mark, ordinary=ordinary)
         lines = [json.loads(text) for text in (run / "seed-0" / "rounds.jsonl").read_text().splitlines()]
     finally:
         meter.over.set()
@@ -76,7 +89,6 @@ def measure(silos: int, rounds: int) -> dict[str, Any]:
     count = len(whole)
     return {
         "silos": silos,
-        "link": up[1],
         "first": marks[0][0] - began,
         "seconds": sum(seconds) / count,
         "work": sum(map(max, silo)) / count,
@@ -84,53 +96,91 @@ def measure(silos: int, rounds: int) -> dict[str, Any]:
         "cpu_work": sum(map(sum, silo)) / count / silos,
         "megabytes": sum(lines[n]["bytes_up"] + lines[n]["bytes_down"] for n in whole) / count / 1e6,
         "load": os.getloadavg()[0],
+        "memory": {part: max(found) for part, found in meter.memory.items()},
     }
+
+
+def rest(silos: int, seconds: float = 60.0) -> dict[str, float]:
+    """Return what a silo costs while nothing is asked of it: the share of a core, and megabytes."""
+    folder = Path(tempfile.mkdtemp(prefix="perfed-"))
+    mark = operate.fresh_mark()
+    layout.init(folder / "d", silos, layout.Address(port=free_port()), SETTINGS)
+    children = operate.link(folder / "d" / "server", mark)
+    for i in range(silos):
+        children += operate.silo(folder / "d" / f"silo-{i}", mark)
+    meter = Meter(mark)
+    try:
+        for child in children:
+            child.start()
+        operate.until_healthy(folder / "d" / "server", children, 120.0)
+        time.sleep(20.0)
+        meter.start()
+        time.sleep(1.0)
+        before = dict(meter.spent)
+        time.sleep(seconds)
+        meter.weigh()
+        nodes = [child.process.pid for child in children[1:] if child.process]
+        spent = sum(meter.spent[pid] - before[pid] for pid in nodes)
+        return {"core": spent / seconds / silos, "megabytes": max(meter.memory["node"]), "link": meter.memory["link"][0]}
+    finally:
+        meter.over.set()
+        end_all(children, mark)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("--silos", default="2,4,8")
+    ask.add_argument("--silos", default="2,4,8,16,50")
+    ask.add_argument("--supernode", action="store_true", help="the ordinary SuperNode in the place of the quick silo")
     ask.add_argument("--rounds", type=int, default=4)
     ask.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "flower.md")
     given = ask.parse_args()
     found = []
     for silos in map(int, given.silos.split(",")):
-        found.append(measure(silos, given.rounds))
+        found.append(measure(silos, given.rounds, given.supernode))
         print(found[-1], flush=True)
+    idle = rest(2)
+    print(idle)
     given.out.parent.mkdir(exist_ok=True)
-    given.out.write_text(page(found, given.rounds), encoding="utf-8")
+    given.out.write_text(page(found, given.rounds, idle), encoding="utf-8")
 
 
-def page(found: list[dict[str, Any]], rounds: int) -> str:
+def page(found: list[dict[str, Any]], rounds: int, idle: dict[str, float]) -> str:
     here = Path(__file__).parent
     asked = subprocess.run(["git", "-C", str(here), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     processor = next(
         (t.partition(":")[2].strip() for t in Path("/proc/cpuinfo").read_text().splitlines() if t.startswith("model name")),
         platform.processor(),
     )
-    head = "silos | load | link up (s) | first scores (s) | s per round | of it work at the silos (s) | CPU-s per silo and round"
-    head += " | of it work (s) | MB per round"
+    head = (
+        "silos | load | first scores (s) | s per round | of it work at the silos (s) | CPU-s per silo and round | of it work (s)"
+    )
+    head += " | MB per round | memory: link, server, a silo (MB)"
     rows = [
-        f"| {f['silos']} | {f['load']:.1f} | {f['link']:.1f} | {f['first']:.1f} | {f['seconds']:.1f} | {f['work']:.2f} | "
-        f"{f['cpu']:.1f} | {f['cpu_work']:.2f} | {f['megabytes']:.2f} |"
+        f"| {f['silos']} | {f['load']:.1f} | {f['first']:.1f} | {f['seconds']:.2f} | {f['work']:.2f} | "
+        f"{f['cpu']:.2f} | {f['cpu_work']:.2f} | {f['megabytes']:.2f} | "
+        f"{', '.join(format(f['memory'].get(part, 0), '.0f') for part in ('link', 'conduct', 'node'))} |"
         for f in found
     ]
     return "\n".join(
         [
-            "# Flower: what a round costs beyond training",
+            "# A deployment: what a round costs beyond training",
             "",
             f"`python benchmarks/flower.py`, {datetime.now(UTC):%Y-%m-%d}, commit {asked.stdout.strip()}, {processor}, "
             f"{os.cpu_count()} cores, Python {platform.python_version()}.",
             "",
             f"{' '.join(SETTINGS)}, {rounds} rounds; everything on one machine, TLS and node keys on. A round is one message "
             "per silo: score, then train. *Work* is what the silos measured for scoring and training (wall time: the slowest "
-            "silo beside seconds, the mean beside CPU-seconds); the rest is Flower's. The CPU-seconds are those of every "
-            "process of the deployment. "
-            "*Load* is the machine's load average at the end: other work beside it makes seconds longer, CPU-seconds hardly.",
+            "silo beside seconds, the mean beside CPU-seconds). The CPU-seconds are those of every process of the deployment. "
+            "*Load* is the machine's load average at the end: other work beside it makes seconds longer, CPU-seconds less so. "
+            "Memory that processes share is shared out among them.",
             "",
             f"| {head} |",
             "|" + "---|" * 9,
             *rows,
+            "",
+            f"A silo that waits for work takes {100 * idle['core']:.2f} % of a core and {idle['megabytes']:.0f} MB, "
+            f"the link {idle['link']:.0f} MB.",
             "",
         ]
     )

@@ -213,7 +213,7 @@ def bf16(scale: Scale) -> list[Row]:
     for precision in ("fp32", "bf16"):
         play = work.Play(federation, "fedavg", Serial, task=work.task_for(federation, precision=precision))
         jobs.append(play)
-        accuracy[precision] = [play().scores["test"][0].correct / len(federation.test[0]) for _ in range(5)][-1]
+        accuracy[precision] = [play().scores["test"][0]["accuracy"] for _ in range(5)][-1]
     full, half = seconds(*jobs, repeats=scale.repeats)
     gain, spread = ratio(full, half)
     detail = f"{spread}; accuracy after 5 rounds {accuracy['fp32']:.3f} and {accuracy['bf16']:.3f}"

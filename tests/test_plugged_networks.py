@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from perfed.task import Part, _part
+from perfed.task.part import Part, part_of
 
 
 class Tied(nn.Module):
@@ -23,7 +23,7 @@ class Tied(nn.Module):
 
 
 def part(module: nn.Module) -> Part:
-    return _part("net", module, torch.device("cpu"), "fp32")
+    return part_of("net", module, torch.device("cpu"), "fp32")
 
 
 def test_values_and_slopes_are_those_of_functional_call() -> None:

@@ -54,7 +54,7 @@ def federate(
     Raises:
         InputError: an option that the partition does not have, with the nearest one.
 
-    Examples:
+    Example:
         >>> import perfed
         >>> perfed.federate("digits", clients=4, partition="iid")
         Federation of 4 clients with 449 to 450 samples (1×8×8, 10 classes)
@@ -94,7 +94,7 @@ def run(
     Raises:
         InputError: a keyword that has no meaning or no effect here, with the nearest name.
 
-    Examples:
+    Example:
         >>> import perfed
         >>> done = perfed.run(method="fedper", clients=3, rounds=1, alpha=0.5, progress=False)
         >>> round(done.accuracy, 1) <= 1.0
@@ -132,7 +132,7 @@ def train(
     Returns:
         The run.
 
-    Examples:
+    Example:
         >>> import perfed
         >>> clients = perfed.federate("digits", clients=3, partition="iid")
         >>> perfed.train(clients, "fedavg", rounds=1, budget={"lr": 0.05}, progress=False).names
@@ -161,7 +161,7 @@ def compare(
     Returns:
         The comparison: table, curves, accuracies, runs by name.
 
-    Examples:
+    Example:
         >>> import perfed
         >>> found = perfed.compare(["fedavg", {"name": "ditto", "spring": 0.5}], clients=3, rounds=1, progress=False)
         >>> list(found.runs)
@@ -202,7 +202,7 @@ def resume(
     Raises:
         RunError: the folder is no run, or something of it changed since it began.
 
-    Examples:
+    Example:
         >>> import perfed, tempfile
         >>> place = tempfile.mkdtemp()
         >>> done = perfed.run(method="local", clients=3, rounds=1, out=place, progress=False)
@@ -240,7 +240,7 @@ def open(path: Path | str, **given: Any) -> Run | Comparison:
     Raises:
         RunError: the folder is no run, or something of it changed since it began.
 
-    Examples:
+    Example:
         >>> import perfed, tempfile
         >>> done = perfed.run(method="local", clients=3, rounds=1, out=tempfile.mkdtemp(), progress=False)
         >>> perfed.open(done.path).digest == done.digest

@@ -44,6 +44,8 @@ def checkup() -> dict[str, Any]:
     """Return what this machine and installation can do."""
     import torch
 
+    from .local.private import bf16
+
     checks = [
         _check("python", platform.python_version() >= "3.11", platform.python_version()),
         _check("torch", True, torch.__version__),
@@ -56,7 +58,7 @@ def checkup() -> dict[str, Any]:
         ),
         _check(
             "bf16",
-            torch.cpu._is_avx512_bf16_supported(),
+            bf16(),
             "precision=bf16 pays off only with bf16 instructions",
             need=False,
         ),

@@ -33,7 +33,7 @@ class Run:
         folder: where it is recorded, if it is.
         seeds: every seed as it ended, for a run that is not recorded.
 
-    Examples:
+    Example:
         >>> import perfed
         >>> run = perfed.run(method="fedper", clients=3, rounds=2, progress=False)
         >>> run

@@ -1,13 +1,15 @@
-"""The loop: who trains, what the server makes of it, how everyone does with the result."""
+"""The loop: who trains, what the server makes of it, how everyone does with the result, and the line that records it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
+from .evaluate.metrics import DECIMALS
+from .evaluate.scores import Score, columns
 from .method import Method
 from .sampling import Sampling
-from .transport import Score, Transport, one_thread
+from .transport import Transport, one_thread
 from .trees import Tree
 
 
@@ -96,35 +98,7 @@ def line_of(done: Round, seconds: float, clients: int) -> dict[str, Any]:
         "down": done.down,
     }
     for part, scores in done.scores.items():
-        line[part] = _columns(scores)
+        line[part] = columns(scores, DECIMALS)
     if done.after:
-        line["after"] = _columns([done.after.get(i) for i in range(clients)])
+        line["after"] = columns([done.after.get(i) for i in range(clients)], DECIMALS)
     return line
-
-
-def round_of(line: dict[str, Any], server: Tree) -> Round:
-    """Return a line of the record as the round it was."""
-    scores = {
-        part: [Score(c, n, float("nan") if z is None else z) for c, n, z in zip(*own.values(), strict=True)]
-        for part in ("test", "validation")
-        if (own := line.get(part))
-    }
-    return Round(
-        line["round"],
-        server,
-        line["participants"],
-        line["up"],
-        line["down"],
-        scores,
-        seconds_train=line["seconds_train"],
-        seconds_test=line["seconds_test"],
-    )
-
-
-def _columns(scores: Sequence[Score | None]) -> dict[str, list[Any]]:
-    loss = [None if s is None or s.loss != s.loss or abs(s.loss) == float("inf") else round(s.loss, 6) for s in scores]
-    return {
-        "correct": [None if s is None else s.correct for s in scores],
-        "count": [None if s is None else s.count for s in scores],
-        "loss": loss,
-    }

@@ -1,4 +1,4 @@
-"""Bytes, seconds, differences and rules as people say them."""
+"""Bytes, seconds, rules and differences as people say them."""
 
 MINUS = "−"
 BYTES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
@@ -23,13 +23,13 @@ def spoken(duration: float) -> str:
     return f"{duration:.0f} s"
 
 
-def signed(number: float, digits: int) -> str:
-    """Return ``+0.31`` or ``−0.31``; what rounds to nothing has no minus."""
-    text = f"{abs(number):.{digits}f}"
-    return f"{MINUS if number < 0 and float(text) else '+'}{text}"
-
-
 def ruled(title: str, rule: str, usual: str) -> str:
     """Return a method's title with the rule by which it averages, unless that is the usual one."""
     same = rule == usual or {rule, usual} == {"mean", "weighted"}
     return title if same else f"{title} ({rule})"
+
+
+def signed(number: float, digits: int) -> str:
+    """Return ``+0.31`` or ``−0.31``; what rounds to nothing has no minus."""
+    text = f"{abs(number):.{digits}f}"
+    return f"{MINUS if number < 0 and float(text) else '+'}{text}"

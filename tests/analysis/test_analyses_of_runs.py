@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -79,10 +80,9 @@ def test_a_replayed_round_is_the_round_that_was_run(runs: dict[str, Path]) -> No
 def test_before_and_after_the_last_round_are_what_was_recorded(runs: dict[str, Path]) -> None:
     found = analyse(runs["fedcp"], "convergence").values
     lines = Subject(runs["fedcp"]).lines
-    correct, count = lines[3]["after"]["correct"], lines[3]["after"]["count"]
-    assert found["accuracy_after"][-1] == pytest.approx(sum(correct) / sum(count))
-    correct, count = lines[2]["test"]["correct"], lines[2]["test"]["count"]
-    assert found["accuracy_before"][-1] == pytest.approx(sum(correct) / sum(count))
+    after, before = lines[3]["after"], lines[2]["test"]
+    assert found["accuracy_after"][-1] == pytest.approx(np.average(after["accuracy"], weights=after["count"]))
+    assert found["accuracy_before"][-1] == pytest.approx(np.average(before["accuracy"], weights=before["count"]))
 
 
 def test_classifiers_together_score_what_the_run_recorded(runs: dict[str, Path]) -> None:
@@ -91,7 +91,7 @@ def test_classifiers_together_score_what_the_run_recorded(runs: dict[str, Path])
         found = analyse(runs[run], "classifiers", samples=10_000).values
         scored = subject.lines[-1]["test"]
         for place, name in enumerate(subject.names):
-            assert found["last"][name]["together"] == pytest.approx(100 * scored["correct"][place] / scored["count"][place])
+            assert found["last"][name]["together"] == pytest.approx(100 * scored["accuracy"][place])
 
 
 def test_a_policy_of_one_half_is_what_an_untrained_network_has(runs: dict[str, Path]) -> None:

@@ -17,7 +17,8 @@ MIB = 2**20
 
 
 def scores(correct, count, loss=None):
-    return {"correct": correct, "count": count, "loss": loss or [0.0] * len(count)}
+    accuracy = [right / n if right is not None and n else None for right, n in zip(correct, count, strict=True)]
+    return {"count": count, "accuracy": accuracy, "loss": loss or [0.0] * len(count)}
 
 
 def line(number, correct, count=(10, 30), *, up=0, down=0, **rest):

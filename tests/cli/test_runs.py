@@ -56,7 +56,7 @@ def test_a_run_reports_what_scripts_rely_on(tmp_path: Path) -> None:
     folder = Path(found["run"])
     lines = (folder / "seed-1" / "rounds.jsonl").read_text().splitlines()
     assert [json.loads(line)["round"] for line in lines] == [0, 1, 2, 3]
-    assert len(json.loads(lines[-1])["test"]["correct"]) == 4
+    assert len(json.loads(lines[-1])["test"]["accuracy"]) == 4
     assert {"settings.yaml", "manifest.json", "summary.json"} <= {p.name for p in folder.iterdir()}
     body = 64 * 64 * 4 + 64 * 4  # the shared body of the embedded MLP, in float32
     assert found["bytes_up"] == found["bytes_down"] == body * 4 * 3 * 2  # clients, rounds, seeds

@@ -8,12 +8,18 @@ from perfed.errors import InputError
 from perfed.evaluate.summary import choose, curves, figures, majority, runaway, summarise
 
 
+def scores(correct, count, loss=None):
+    accuracy = [right / n if right is not None and n else None for right, n in zip(correct, count, strict=True)]
+    seen = [None if right is None else n for right, n in zip(correct, count, strict=True)]
+    return {"count": seen, "accuracy": accuracy, "loss": loss or [0.5] * len(count)}
+
+
 def line(number, correct, count, validation=None, after=None):
-    entry = {"round": number, "test": {"correct": correct, "count": count, "loss": [0.5] * len(count)}}
+    entry = {"round": number, "test": scores(correct, count)}
     if validation is not None:
-        entry["validation"] = {"correct": validation, "count": [10] * len(validation), "loss": [0.1] * len(validation)}
+        entry["validation"] = scores(validation, [10] * len(validation))
     if after is not None:
-        entry["after"] = {"correct": after, "count": count, "loss": [None if c is None else 0.1 for c in after]}
+        entry["after"] = scores(after, count, [None if c is None else 0.1 for c in after])
     return entry
 
 
@@ -28,18 +34,18 @@ ROUNDS = [
 
 
 def test_the_figures_of_one_round_by_hand():
-    found = figures({"correct": [9, 3], "count": COUNT})
+    found = figures(scores([9, 3], COUNT))
     # accuracies 0.9 and 0.1: mean 0.5, population deviation 0.4, 12 of 40 correct
     assert found == pytest.approx({"weighted": 0.3, "mean": 0.5, "std": 0.4, "cv": 0.4 / 0.3})
 
 
 def test_clients_without_samples_or_score_count_nowhere():
-    assert figures({"correct": [9, 0, None], "count": [10, 0, 5]}) == {"weighted": 0.9, "mean": 0.9, "std": 0, "cv": 0}
-    assert figures({"correct": [0, None], "count": [0, 5]}) is None
+    assert figures(scores([9, 0, None], [10, 0, 5])) == {"weighted": 0.9, "mean": 0.9, "std": 0, "cv": 0}
+    assert figures(scores([0, None], [0, 5])) is None
 
 
 def test_nothing_correct_has_no_coefficient_of_variation():
-    assert figures({"correct": [0, 0], "count": [4, 4]}) == {"weighted": 0, "mean": 0, "std": 0, "cv": None}
+    assert figures(scores([0, 0], [4, 4])) == {"weighted": 0, "mean": 0, "std": 0, "cv": None}
 
 
 def test_the_three_moments_of_one_seed():
@@ -79,7 +85,7 @@ def test_over_seeds_the_deviation_is_of_the_population():
 
 def test_without_validation_data_nothing_is_validated():
     assert summarise({0: ROUNDS, 1: [line(1, [1, 1], COUNT)]})["validation"] is None
-    empty = {**line(1, [1, 1], COUNT), "validation": {"correct": [0, 0], "count": [0, 0], "loss": [None, None]}}
+    empty = {**line(1, [1, 1], COUNT), "validation": scores([0, 0], [0, 0], [None, None])}
     assert summarise({0: [empty]})["validation"] is None
 
 
@@ -117,14 +123,14 @@ def test_curves_begin_with_the_initial_model_and_end_with_the_shortest_seed():
 
 
 def test_the_loss_is_weighted_by_samples():
-    entry = {"round": 1, "test": {"correct": [1, 1], "count": COUNT, "loss": [1.0, 0.2]}}
+    entry = {"round": 1, "test": scores([1, 1], COUNT, [1.0, 0.2])}
     assert curves({0: [entry]})["loss"]["mean"] == [pytest.approx((10 + 6) / 40)]
     entry["test"]["loss"] = [float("nan"), 0.2]
     assert curves({0: [entry]})["loss"]["mean"] == [None]
 
 
 def test_the_chosen_line_holds_every_client():
-    assert choose(ROUNDS, "best")["test"]["correct"] == [6, 24]
+    assert choose(ROUNDS, "best")["test"]["accuracy"] == [0.6, 0.8]
     assert choose(ROUNDS[:1] + [line(1, [1, 1], COUNT)], "validation") is None
 
 
@@ -148,7 +154,7 @@ def test_no_seeds_are_no_summary():
 
 def with_losses(*losses):
     """Rounds 0, 1, … of two clients with 10 and 30 samples."""
-    return [{"round": n, "test": {"correct": [5, 15], "count": COUNT, "loss": list(own)}} for n, own in enumerate(losses)]
+    return [{"round": n, "test": scores([5, 15], COUNT, list(own))} for n, own in enumerate(losses)]
 
 
 def test_a_run_that_ends_out_of_reach_says_since_when():
@@ -166,6 +172,6 @@ def test_a_curve_has_no_loss_where_a_client_has_none():
 
 
 def test_clients_without_samples_or_score_do_not_run_away():
-    lines = [{"round": 1, "test": {"correct": [5, 0, None], "count": [10, 0, 4], "loss": [1.0, None, None]}}]
+    lines = [{"round": 1, "test": scores([5, 0, None], [10, 0, 4], [1.0, None, None])}]
     assert runaway(lines) is None
     assert runaway([]) is None

@@ -12,7 +12,7 @@ from perfed.disk import get_json
 from perfed.runs import parse as setting
 from perfed.runs import run as experiment
 from perfed.silos.config import SiloConfig
-from perfed.silos.exchange import Reply
+from perfed.silos.exchange import Place, Reply
 from perfed.silos.messages import Ask, SiloAnswer, pack, unpack
 from perfed.silos.silo import Silo
 
@@ -75,7 +75,7 @@ def silo(place: Path, client: int) -> Silo:
 
 
 class Here:
-    """A carrier without a network; ``tamper`` changes what comes back, ``away`` says who is not there."""
+    """A carrier without a network; ``tamper`` changes what comes back, ``garble`` its bytes, ``away`` says who is not there."""
 
     def __init__(
         self,
@@ -83,30 +83,33 @@ class Here:
         silos: int = 3,
         tamper: Callable[[Ask, SiloAnswer], list[SiloAnswer | str]] | None = None,
         away: Callable[[int], bool] = lambda client: False,
+        garble: Callable[[Ask, str, bytes], tuple[str, bytes]] = lambda ask, head, body: (head, body),
     ) -> None:
-        self.place, self.silos, self.tamper, self.away = place, silos, tamper, away
+        self.place, self.silos, self.tamper, self.away, self.garble = place, silos, tamper, away, garble
         self.asked: list[Ask] = []
-        self.waiting: dict[str, list[SiloAnswer | str]] = {}
+        self.waiting: dict[str, list[Reply]] = {}
         self.silo_of = cache(lambda client: silo(place, client))
 
-    def nodes(self) -> dict[int, int]:
-        return {i: 100 + i for i in range(self.silos) if not self.away(i)}
+    def nodes(self) -> dict[int, Place]:
+        return {i: Place(100 + i) for i in range(self.silos) if not self.away(i)}
 
-    def push(self, asks: Sequence[tuple[int, Ask]], seconds: float) -> list[str | None]:
+    def push(self, asks: Sequence[tuple[Place, Ask]], seconds: float) -> list[str | None]:
         sent: list[str | None] = []
-        for node, ask in asks:
+        for place, ask in asks:
             ask = unpack(Ask, *pack(ask))
             self.asked.append(ask)
-            answer = self.silo_of(node - 100).answer(ask)
-            answer = unpack(SiloAnswer, *pack(answer))
             name = f"message {len(self.asked)}"
-            self.waiting[name] = self.tamper(ask, answer) if self.tamper else [answer]
+            reply = Reply.of(name, *self.garble(ask, *pack(self.silo_of(place.node - 100).answer(ask))))
+            if self.tamper and reply.answer is not None:
+                told = self.tamper(ask, reply.answer)
+                self.waiting[name] = [Reply(name, None, a) if isinstance(a, str) else Reply(name, a) for a in told]
+            else:
+                self.waiting[name] = [reply]
             sent.append(name)
         return sent
 
-    def pull(self, messages: Sequence[str]) -> list[Reply]:
-        found = []
+    def pull(self, messages: Sequence[str], wait: float) -> list[Reply]:
+        found: list[Reply] = []
         for name in messages:
-            for answer in self.waiting.pop(name, []):
-                found.append(Reply(name, None, answer) if isinstance(answer, str) else Reply(name, answer))
+            found += self.waiting.pop(name, [])
         return found

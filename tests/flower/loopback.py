@@ -1,25 +1,20 @@
-"""A deployment on loopback for tests: link, executor and silos stay up, experiments come and go, faults strike."""
+"""A deployment on loopback for tests: link and silos stay up, experiments come and go, faults strike."""
 
 import os
 import signal
 import socket
-import threading
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from multiprocessing.connection import Client, Listener
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from perfed.silos.config import SiloConfig
 from perfed.silos.flower import layout, operate
 from perfed.silos.flower.processes import Child, end_all, marked
-from perfed.silos.flower.resident import answer
-from perfed.silos.messages import Ask, SiloAnswer, pack, unpack
 from perfed.silos.policy import passes
-from perfed.silos.silo import Silo
 
 HOOK = """
 import os, sys
@@ -59,8 +54,8 @@ def free_port(count: int) -> int:
 class Loopback:
     """A deployment whose processes a test can reach."""
 
-    def __init__(self, folder: Path, silos: int, deadline: float = 300.0) -> None:
-        self.folder, self.mark, self.silos = folder, operate.fresh_mark(), silos
+    def __init__(self, folder: Path, silos: int, deadline: float = 300.0, ordinary: bool = False) -> None:
+        self.folder, self.mark, self.silos, self.ordinary = folder, operate.fresh_mark(), silos, ordinary
         terms = {"deadline": deadline, "least": 1, "seeded_private": True}
         layout.init(folder, silos, layout.Address(port=free_port(silos + 1)), ["data.fraction=0.3"], terms=terms)
         self.server = folder / "server"
@@ -68,21 +63,17 @@ class Loopback:
         self.watched = folder / "watched.txt"
         (folder / "hook").mkdir()
         (folder / "hook" / "sitecustomize.py").write_text(HOOK)
-        source = Path(operate.__file__).parents[2]
+        source = Path(operate.__file__).parents[3]
         os.environ["PERFED_WATCH"] = str(self.watched)
         os.environ["PYTHONPATH"] = f"{folder / 'hook'}:{source}"
 
-    def start(self, silos: list[int] | None = None) -> None:
+    def start(self) -> None:
         self.children += operate.link(self.server, self.mark)
+        for i in range(self.silos):
+            self.children += operate.silo(self.folder / f"silo-{i}", self.mark, self.ordinary)
         for child in self.children:
             child.start()
-        operate.until_healthy(self.server, self.children)
-        operate.register(self.server, self.mark)
-        for i in range(self.silos) if silos is None else silos:
-            own = operate.silo(self.folder / f"silo-{i}", self.mark)
-            self.children += own
-            for child in own:
-                child.start()
+        operate.until_healthy(self.server, self.children, 120.0)
 
     def stop(self) -> None:
         end_all(self.children, self.mark)
@@ -151,39 +142,24 @@ class Loopback:
 
 
 @contextmanager
-def lying(place: Loopback, client: int, change: Callable[[Ask, SiloAnswer], SiloAnswer]) -> Iterator[None]:
-    """Put a worker that changes its answers in the place of a silo's own; the rest of the way is Flower's."""
-    own = place.child(f"silo-{client} worker")
-    own.end()
-    config, socket = place.folder / f"silo-{client}" / "silo.yaml", place.folder / f"silo-{client}" / "flower" / "worker"
-    silo, over = Silo(SiloConfig.load(config)), threading.Event()
-    socket.unlink(missing_ok=True)
-    listener = Listener(str(socket), family="AF_UNIX")
-
-    def serve() -> None:
-        while True:
-            with listener.accept() as line:
-                head, body = line.recv_bytes().decode(), line.recv_bytes()
-                if over.is_set():
-                    return
-                answered = answer(config, head, body, silo)
-                told = pack(change(unpack(Ask, head, body), unpack(SiloAnswer, *answered)))
-                line.send_bytes(told[0].encode())
-                line.send_bytes(told[1])
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
+def lying(place: Loopback, client: int) -> Iterator[None]:
+    """Put a node that changes its answers in the place of a silo's own; the rest of the way is the engine's."""
+    folder, names = place.folder / f"silo-{client}", (f"silo-{client}", f"silo-{client} worker")
+    own = [child for child in place.children if child.name in names]
+    for child in own:
+        child.end()
+    liar = operate.silo(folder, place.mark)[0]
+    liar.command = [sys.executable, str(Path(__file__).with_name("liar.py")), str(folder)]
+    place.children.append(liar)
+    liar.start()
     try:
         yield
     finally:
-        over.set()
-        with Client(str(socket), family="AF_UNIX") as line:
-            line.send_bytes(b"")
-            line.send_bytes(b"")
-        thread.join(10)
-        listener.close()
-        own.kept = True
-        own.start()
+        place.children.remove(liar)
+        liar.end()
+        for child in own:
+            child.kept = True
+            child.start()
 
 
 def strangers(watched: Path) -> set[str]:

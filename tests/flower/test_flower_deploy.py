@@ -30,7 +30,7 @@ def test_a_fresh_deployment_is_fit_to_run(made: Path) -> None:
 
 def test_private_keys_are_the_owners_alone(made: Path) -> None:
     keys = sorted(p.relative_to(made).as_posix() for p in made.rglob("*.key"))
-    assert keys == ["ca/ca.key", "server/server.key", "silo-0/node.key", "silo-1/node.key"]
+    assert keys == ["ca/ca.key", "server/operator.key", "server/server.key", "silo-0/node.key", "silo-1/node.key"]
     assert {stat.S_IMODE((made / key).stat().st_mode) for key in keys} == {0o600}
 
 

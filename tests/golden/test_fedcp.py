@@ -243,7 +243,7 @@ def test_what_is_served_does_not_depend_on_who_else_is_in_the_batch(blend: Any) 
     data = testing.federation(3)
     played = testing.play(FedCP(blend=blend, budget=Budget(lr=0.1, batch_size=8)), data, the_task=task, count=2)
     x = data.x[data.test[0]]
-    assert torch.allclose(testing._served(played, 0, x)[:1], testing._served(played, 0, x[:1]), atol=1e-5)
+    assert torch.allclose(testing.served(played, 0, x)[:1], testing.served(played, 0, x[:1]), atol=1e-5)
 
 
 def test_the_frozen_body_counts_no_batches() -> None:

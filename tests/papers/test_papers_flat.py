@@ -35,7 +35,7 @@ def test_a_curve_is_flat_where_a_block_is_not_above_all_before_by_more_than_nois
     """Blocks 60, 62, 61 and 61, 62, 63: means 61 and 62, variances 1 and 1, noise 2·√(1/3 + 1/3) = 1.63 points."""
     found = Flat(3).verdict(lines([10, 60, 62, 61, 61, 62, 63]))
     assert found is not None
-    assert (found.round, found.patience, found.curve) == (6, 3, "test, weighted")
+    assert (found.round, found.flat, found.patience, found.curve) == (6, True, 3, "test, weighted")
     assert (found.mean, found.before, found.noise) == pytest.approx((0.62, 0.61, 0.02 * (2 / 3) ** 0.5))
 
 
@@ -66,6 +66,19 @@ def test_validation_data_decides_where_there_is_any() -> None:
 def test_a_patience_with_too_few_tests_is_refused() -> None:
     with pytest.raises(InputError, match=r"--patience must be at least 15 rounds \(3 tests, one every 5 rounds\), got 10"):
         Flat(10, every=5)
+
+
+def test_a_curve_that_rises_ends_where_it_is_given_no_more_rounds() -> None:
+    rising = lines([10, 60, 62, 61, 63, 64, 65])
+    found = Flat(3, most=6).verdict(rising)
+    assert found is not None and (found.round, found.flat) == (6, False)
+    assert Flat(3, most=9).verdict(rising) is None
+    note = found._asdict()
+    assert Flat(3, most=6).enough(note)
+    assert not Flat(3, most=9).enough(note) and not Flat(3).enough(note)
+    assert Flat(3).enough(note | {"flat": True})
+    with pytest.raises(InputError, match=r"--at-most must be 2, 3, … times --patience \(3 rounds\), got 7"):
+        Flat(3, most=7)
 
 
 def work(out: Path, patience: int | None = 3, rounds: int = 12) -> Work:
@@ -130,4 +143,4 @@ def test_a_seed_under_way_does_not_count_beside_a_finished_one(tmp_path: Path) -
     (answer,) = show.answers(task.recipe, task.folder)
     assert answer.ours.mean == alone.ours.mean
     assert "seed 1 under way, not counted yet" in answer.reduced
-    assert experiment.opened(task.path(task.plans[0])).settings.seeds == (0, 1)
+    assert experiment.opened(task.path(task.plans[0])).experiment.seeds == (0, 1)

@@ -1,7 +1,7 @@
 """The published numbers agree with a second copy of the tables, with the papers' own arithmetic and with each other.
 
-The files in ``figures`` were extracted from the papers' texts by pattern, the recipes were typed by hand; neither was
-made from the other. An empty field is a dash in the paper.
+The files in ``figures`` were extracted from the papers' texts by pattern (the leaderboard's was read off its page), the
+recipes were typed by hand; neither was made from the other. An empty field is a dash in the paper.
 """
 
 import csv
@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from perfed import papers
+from perfed.methods import CATALOGUE
 
 FIGURES = Path(__file__).parent / "figures"
+WAITING = () if "feddbe" in CATALOGUE else ("FedDBE",)  # a row that is shown once its method is there
 PRINTED = [name for name in papers.listing() if papers.load(name).numbers == "printed"]
 
 
@@ -35,7 +37,7 @@ def written(published: Any, digits: int) -> str:
 
 def test_every_table_with_numbers_has_a_copy_and_every_copy_a_table() -> None:
     copies = sorted(path.stem for path in FIGURES.glob("*.csv"))
-    assert len(copies) == 29
+    assert len(copies) == 30
     assert copies == sorted(name.replace("/", "-") for name in PRINTED)
 
 
@@ -44,6 +46,7 @@ def test_a_recipe_has_the_numbers_of_the_paper(name: str) -> None:
     recipe = papers.load(name)
     with (FIGURES / f"{name.replace('/', '-')}.csv").open(encoding="utf-8", newline="") as file:
         header, *lines = csv.reader(file)
+    lines = [line for line in lines if line[0] not in WAITING]
     assert header[1:] == [column.label for column in recipe.columns]
     assert [line[0] for line in lines] == [row.label for row in recipe.rows]
     copied = [field for line in lines for field in line[1:]]

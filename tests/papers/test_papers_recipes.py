@@ -23,7 +23,7 @@ FIGURES = {
 METHODS = {
     *("apfl", "apple", "ditto", "dualfed", "fedala", "fedamp", "fedavg", "fedavgft", "fedbabu", "fedbn", "fedcac"),
     *("fedcp", "fedetf", "fedfomo", "fedper", "fedphp", "fedpick", "fedprox", "fedproto", "fedrep", "fedrod", "gpfl"),
-    *("lgfedavg", "local", "moon", "perfedavg", "pfedme", "scaffold", "spherefed"),
+    *("feddbe", "lgfedavg", "local", "moon", "perfedavg", "pfedme", "scaffold", "spherefed"),
 }
 MODELS = {"alexnet_bn", "amazon_mlp", "cnn", "digits_cnn", "fasttext", "harcnn", "resnet10", "resnet18", "resnet8"}
 DATA = {
@@ -44,7 +44,30 @@ def test_every_table_and_figure_of_results_is_there() -> None:
     expected = [f"{paper}/table{n}" for paper in TABLES for n in TABLES[paper]]
     expected += [f"{paper}/figure{n}" for paper in FIGURES for n in FIGURES[paper]]
     assert len(expected) == 61
-    assert sorted(papers.listing()) == sorted(expected)
+    assert sorted(papers.listing()) == sorted([*expected, "pfllib/fmnist"])
+
+
+def test_the_leaderboards_experiments_are_those_of_the_papers_they_were_taken_from() -> None:
+    """So a cell that was run for one of them answers the other; only seeds may differ."""
+    shared = {"fedavg", "fedprox", "perfedavg", "pfedme", "ditto", "fedper", "fedrep", "fedrod", "fedproto", "gpfl"}
+    for row in shared:
+        assert cell("pfllib/fmnist", row, "practical") == cell("gpfl/table1", row, "fmnist-dirichlet")
+    board, paper = papers.load("pfllib/fmnist").published, papers.load("gpfl/table1").published
+    assert all(board[row][0] == paper[row][3] for row in shared)
+    for row in ("fedcp", "fedamp", "fedfomo"):
+        own = {key: value for key, value in cell("pfllib/fmnist", row, "practical").items() if key not in ("seeds", "data")}
+        assert own == {k: v for k, v in cell("fedcp/table2", row, "mnist-dirichlet").items() if k not in ("seeds", "data")}
+
+
+def test_a_row_waits_until_its_method_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    from perfed.methods import CATALOGUE
+
+    monkeypatch.setitem(CATALOGUE, "feddbe", "FedDBE")
+    board = papers.load("pfllib/fmnist")
+    assert board.published["feddbe"][0] == papers.Published(mean=97.69, std=0.05)
+    monkeypatch.delitem(CATALOGUE, "feddbe")
+    board = papers.load("pfllib/fmnist")
+    assert "feddbe" not in board.published and "feddbe" not in {row.id for row in board.rows}
 
 
 def test_names_are_sorted_by_number_with_tables_first() -> None:

@@ -89,7 +89,7 @@ def record(folder: Path, settings: str, lines: list[dict[str, Any]], names: list
 
 
 def line(number: int, correct: list[int], seconds: float = 60.0) -> dict[str, Any]:
-    test = {"correct": correct, "count": [4, 8], "loss": [0.5, 0.5]}
+    test = {"count": [4, 8], "accuracy": [right / n for right, n in zip(correct, (4, 8), strict=True)], "loss": [0.5, 0.5]}
     return {
         "round": number, "participants": [0, 1], "seconds": seconds, "seconds_train": seconds, "seconds_test": 0.0,
         "bytes_up": 2 * 4 * 2**20, "bytes_down": 2 * 4 * 2**20, "up": {}, "down": {}, "test": test,

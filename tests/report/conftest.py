@@ -79,10 +79,11 @@ def _write_seed(folder, seed, clients, classes, rounds, level, validation, corre
             "bytes_down": 2048 * clients * bool(number),
             "up": {"body": 1024 * clients * bool(number)},
             "down": {"model": 2048 * clients * bool(number)},
-            "test": {"correct": right, "count": count, "loss": (1 - scores).tolist()},
+            "test": {"count": count, "accuracy": [r / 100 for r in right], "loss": (1 - scores).tolist()},
         }
         if validation:
-            line["validation"] = {"correct": [r // 10 for r in right], "count": [10] * clients, "loss": [0.1] * clients}
+            some = [r // 10 / 10 for r in right]
+            line["validation"] = {"count": [10] * clients, "accuracy": some, "loss": [0.1] * clients}
         lines.append(json.dumps(line) + "\n")
     (folder / "rounds.jsonl").write_text("".join(lines))
 

@@ -156,7 +156,7 @@ def test_the_first_sentence_quotes_the_validated_round_else_the_last(make_run):
     folder = make_run("chosen", "fedcp", clients=2, rounds=3, correct=correct)
     lines = [json.loads(line) for line in (folder / "seed-0" / "rounds.jsonl").read_text().splitlines()]
     for line, right in zip(lines, (0, 5, 9, 4), strict=True):
-        line["validation"]["correct"] = [right, right]
+        line["validation"]["accuracy"] = [right / 10, right / 10]
     (folder / "seed-0" / "rounds.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert "FedCP reaches 80.00\u00a0% in the round chosen on validation data; guessing" in render(gather([folder]))
     for line in lines:

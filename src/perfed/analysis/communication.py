@@ -6,7 +6,7 @@ from typing import Literal
 
 from perfed.analysis.series import average, scored, weighted
 from perfed.errors import InputError, suggest
-from perfed.evaluate.summary import Line
+from perfed.evaluate.scores import Line
 
 MIB = 2**20
 RULES = {"mean": average, "weighted": weighted}

@@ -7,7 +7,8 @@ import numpy as np
 
 from perfed.analysis.series import column, scored
 from perfed.errors import InputError, RunError
-from perfed.evaluate.summary import Array, Line, rates
+from perfed.evaluate.scores import Line
+from perfed.evaluate.summary import Array, rates
 
 
 @dataclass(frozen=True)

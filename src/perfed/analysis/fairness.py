@@ -8,7 +8,8 @@ import numpy as np
 
 from perfed.analysis.series import average, best, weighted
 from perfed.errors import InputError
-from perfed.evaluate.summary import Line, rates
+from perfed.evaluate.scores import Line
+from perfed.evaluate.summary import rates
 
 EVEN = 1e-9  # accuracies closer than this count as equal
 

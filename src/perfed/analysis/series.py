@@ -5,7 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from perfed.errors import RunError
-from perfed.evaluate.summary import Array, Line, choose, rates
+from perfed.evaluate.scores import Line
+from perfed.evaluate.summary import Array, choose, rates
+from perfed.evaluate.summary import average as figure
 
 MISSING = {
     "after": "run it again with after=true",
@@ -29,7 +31,7 @@ def best(lines: Sequence[Line], part: str = "test") -> Line:
 
 def weighted(line: Line, part: str = "test") -> float:
     """Return all correct answers over all samples (the rule W of FedCP and GPFL)."""
-    return float(np.nansum(column(line, part, "correct")) / np.nansum(column(line, part, "count")))
+    return figure(line[part])
 
 
 def average(line: Line, part: str = "test") -> float:
@@ -38,5 +40,5 @@ def average(line: Line, part: str = "test") -> float:
 
 
 def column(line: Line, part: str, name: str) -> Array:
-    """Return ``correct``, ``count`` or ``loss`` of every client; NaN for a client without a score."""
+    """Return ``count`` or a metric such as ``loss`` of every client; NaN for a client without a score."""
     return np.array([np.nan if value is None else value for value in line[part][name]], dtype=np.float64)

@@ -7,7 +7,7 @@ import numpy as np
 
 from perfed.analysis.series import scored, weighted
 from perfed.errors import InputError, RunError
-from perfed.evaluate.summary import Line
+from perfed.evaluate.scores import Line
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from perfed import methods, trees
 from perfed.errors import InputError, RunError
-from perfed.evaluate.summary import Line
+from perfed.evaluate.scores import Line
 from perfed.method import Method
 from perfed.runs.assemble import method_of
 from perfed.runs.experiment import Experiment

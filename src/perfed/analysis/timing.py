@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from perfed.errors import RunError
-from perfed.evaluate.summary import Line
+from perfed.evaluate.scores import Line
 
 
 @dataclass(frozen=True)

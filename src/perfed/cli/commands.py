@@ -99,15 +99,15 @@ def compare(settings: Words = None, json: Json = False) -> None:
 @app.command()
 def methods(
     name: Annotated[str | None, typer.Argument(help="One method, in full.")] = None,
-    model: Annotated[str, typer.Option(help="The network to count bytes for.")] = "mlp",
+    model: Annotated[str | None, typer.Option(help="The network to count bytes for; default: the data's usual one.")] = None,
     data: Annotated[str, typer.Option(help="The data set to count bytes for.")] = "digits",
     json: Json = False,
 ) -> None:
     """List the methods, or show one: paper, fields, what goes down, up and stays private."""
-    from ..runs.describe import describe, everything
+    from ..listing import everything
 
     if name is None:
-        rows = everything()
+        rows = [row if "up" in row else row | _crossing(row["name"]) for row in everything()]
         emit(
             rows,
             json,
@@ -117,6 +117,8 @@ def methods(
             ),
         )
         return
+    from ..runs.describe import describe
+
     found = describe(name, model, data)
     emit(found, json, lambda: _describe(found))
 
@@ -140,6 +142,12 @@ app.command()(report)
 app.command()(paper)
 app.command()(analyze)
 app.command()(export)
+
+
+def _crossing(name: str) -> dict[str, Any]:
+    from ..runs.describe import crossing
+
+    return dict(crossing(name))
 
 
 def _describe(found: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from .output import emit, note, progress, table, words
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
 Part = Annotated[Path, typer.Argument(help="The part's folder.")]
+Ordinary = Annotated[bool, typer.Option("--supernode", help="Silos on the engine's ordinary SuperNode: slower.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable result on standard output.")]
 
 
@@ -54,18 +55,18 @@ def check(folder: Annotated[Path, typer.Argument(help="A deployment, or one part
 
 
 @app.command()
-def local(folder: Annotated[Path, typer.Argument(help="A deployment.")], json: Json = False) -> None:
+def local(folder: Annotated[Path, typer.Argument(help="A deployment.")], supernode: Ordinary = False, json: Json = False) -> None:
     """Run a whole deployment on this machine, on loopback, and end everything that was started."""
     from ..silos.flower import operate
 
     with progress(None, "deploy") as on_round:
-        run = operate.local(folder, note, _told(on_round))
+        run = operate.local(folder, note, _told(on_round), ordinary=supernode)
     _show(run, json)
 
 
 @app.command()
 def link(server: Part, json: Json = False) -> None:
-    """Keep the link and its executor running at the server, until Ctrl-C."""
+    """Keep the link running at the server, until Ctrl-C."""
     from ..silos.flower import operate
 
     mark = operate.fresh_mark()
@@ -73,23 +74,26 @@ def link(server: Part, json: Json = False) -> None:
 
 
 @app.command()
-def silo(folder: Part, json: Json = False) -> None:
-    """Keep a silo's node running, until Ctrl-C; it comes back when the link was away."""
+def silo(folder: Part, supernode: Ordinary = False, json: Json = False) -> None:
+    """Keep a silo running, until Ctrl-C; it comes back when the link was away."""
     from ..silos.flower import operate
+    from ..silos.flower.engine import misfit
 
+    if not supernode and (why := misfit()):
+        note(f"on an ordinary SuperNode: {why}")
+        supernode = True
     mark = operate.fresh_mark()
-    _stay(operate.silo(folder, mark), mark, folder, json)
+    _stay(operate.silo(folder, mark, supernode), mark, folder, json)
 
 
 @app.command()
 def run(server: Part, json: Json = False) -> None:
-    """At the server: register the silos' keys, run the experiment to its end; after a stop, go on."""
+    """At the server: run the experiment to its end; after a stop, go on."""
     from ..silos.flower import operate
 
     mark = operate.fresh_mark()
     with progress(None, "deploy") as on_round, operate.ended([], mark):
         operate.until_healthy(server, [])
-        operate.register(server, mark)
         run = operate.follow(server, mark, [], _told(on_round))
     _show(run, json)
 

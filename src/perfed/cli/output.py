@@ -74,7 +74,10 @@ def progress(total: int | None, what: str) -> Iterator[Callable[[int, Any], None
             text = f"{what} seed {seed} round {number}"
             scores = getattr(done, "scores", {}).get("test")
             if scores:
-                text += f"  accuracy {sum(s.correct for s in scores) / max(1, sum(s.count for s in scores)):.3f}"
+                from ..evaluate.scores import columns
+                from ..evaluate.summary import average
+
+                text += f"  accuracy {average(columns(scores)):.3f}"
             bar.update(task, advance=1, description=text)
 
         yield on_round

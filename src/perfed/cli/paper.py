@@ -28,6 +28,7 @@ def paper(
     patience: Annotated[
         int, typer.Option(help="With --until-flat: rounds in a block whose mean must be above earlier ones.")
     ] = 50,
+    at_most: Annotated[int | None, typer.Option(help="With --until-flat: rounds after which a seed stops in any case.")] = None,
     show: Annotated[bool, typer.Option("--show", help="Run nothing; show what is there beside the published numbers.")] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Run nothing; say what would be run, its time and its disk.")] = False,
     workers: Annotated[int | None, typer.Option(help="Cells at once; default: one per core.")] = None,
@@ -40,15 +41,18 @@ def paper(
     if name is None:
         _list(json)
         return
+    from ..errors import InputError
     from ..papers import load
     from ..papers.plan import Asked, plans, runnable
     from ..papers.run import Work, run
 
+    if at_most is not None and not until_flat:
+        raise InputError("--at-most goes with --until-flat; --rounds N makes an experiment of N rounds")
     recipe = load(name)
     words = tuple(word.strip() for word in only.split(",") if word.strip())
     asked = Asked(words, rounds, fraction, _numbers(seeds), tuple(settings or ()), stand_in)
     cells = plans(recipe, asked)
-    work = Work(recipe, cells, out, _command(), workers, patience if until_flat else None)
+    work = Work(recipe, cells, out, _command(), workers, patience if until_flat else None, at_most)
     if plan:
         _plan(work, json)
         return

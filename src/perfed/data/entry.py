@@ -43,6 +43,7 @@ class Layout:
     read: Callable[[Entry, tuple[Path, ...], Options], Samples]
     edition: str  # what the files are, for people
     sizes: tuple[int, int] | None = None  # training and test samples, where an edition has fewer than were published
+    shape: tuple[int, ...] = ()  # of an input, where an edition's is not the published one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +56,7 @@ class Entry:
     train: int  # published sizes; no test size where no official test part exists
     test: int = 0
     classes: int
+    shape: tuple[int, ...]  # of one input as it was published, or as `size` makes it; of texts as many words as are read
     labels: tuple[str, ...] = ()  # the classes' names, where the files do not state them
     groups: tuple[str, ...] = ()
     licence: str

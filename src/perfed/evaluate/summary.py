@@ -1,16 +1,16 @@
 """Figures of a run from the lines of its ``rounds.jsonl``: best, last and validated round, over clients and over seeds.
 
-Figures of one round, over the clients that have samples and were scored:
+Figures of a metric in one round, over the clients that have samples and for which it is defined:
 
-- ``weighted``: correct answers of all clients / samples of all clients
-- ``mean``: plain mean of the clients' accuracies
-- ``std``: population deviation (ddof=0) of the clients' accuracies
-- ``cv``: ``std / weighted``, ``None`` where nothing at all was answered correctly
+- ``weighted``: mean over clients, each weighted by its samples; for accuracy all right answers / all samples
+- ``mean``: plain mean over clients
+- ``std``: population deviation (ddof=0) over clients
+- ``cv``: ``std / weighted``, ``None`` where ``weighted`` is 0
 
-Three rounds are reported: ``best`` has the highest test figure (what papers print; it looks at the test data), ``last``
-is the last one, ``validation`` has the highest figure on validation data and is then scored on test data. The earliest
-of equal rounds is taken. Round 0 is the model before any training: it is part of the curves and is reported only where
-there is no other. All accuracies are fractions.
+Three rounds are reported: ``best`` has the best test figure of the metric that chooses (what papers print; it looks at
+the test data), ``last`` is the last one, ``validation`` has the best figure on validation data and is then scored on
+test data. The earliest of equal rounds is taken. Round 0 is the model before any training: it is part of the curves and
+is reported only where there is no other. All accuracies are fractions.
 """
 
 import math
@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfed.errors import InputError, suggest
+from perfed.evaluate.metrics import known
+from perfed.evaluate.scores import Line, Scores, today
 
-Line = Mapping[str, Any]  # one line of rounds.jsonl
-Scores = Mapping[str, Sequence[float | None]]  # {"correct": […], "count": […], "loss": […]}, one entry per client
 Moment = Literal["best", "last", "validation"]
 
 Array = NDArray[np.float64]
@@ -34,14 +34,20 @@ RUNAWAY = 10.0  # times the loss of the untrained model
 
 
 def summarise(
-    seeds: Mapping[int, Sequence[Line]], *, report: str = "weighted", best: str = "round", series: str = "test"
+    seeds: Mapping[int, Sequence[Line]],
+    *,
+    report: str = "weighted",
+    best: str = "round",
+    series: str = "test",
+    choose: str = "accuracy",
+    metric: str = "accuracy",
 ) -> dict[str, Any]:
-    """Return the ``accuracy`` object of a run.
+    """Return the ``accuracy`` object of a run, or that of another ``metric``.
 
-    ``report`` is the average that chooses the best and the validated round (``weighted`` or ``mean``).
-    ``best="per_client"`` lets every client keep its own highest accuracy before averaging; that is optimistic, since no
-    single round reaches it. ``series`` is ``test`` (the model a client would serve) or ``after`` (right after local
-    training, participants only).
+    ``choose`` is the metric by which the best and the validated round are chosen, ``report`` the average of it that
+    counts (``weighted`` or ``mean``). ``best="per_client"`` lets every client keep its own best round before averaging;
+    that is optimistic, since no single round reaches it. ``series`` is ``test`` (the model a client would serve) or
+    ``after`` (right after local training, participants only).
 
     Each moment holds ``seeds`` (figures per seed, with the ``round``) and per figure ``{"mean", "std"}`` over seeds
     (ddof=0). ``validation`` is ``None`` if a seed has no validation data.
@@ -55,14 +61,25 @@ def summarise(
     for moment in MOMENTS:
         own = moment == "best" and best == "per_client"
         summary[moment] = over_seeds(
-            {seed: _own_best(lines, series) if own else _at(lines, moment, report, series) for seed, lines in seeds.items()}
+            {
+                seed: _own_best(lines, series, choose, metric) if own else _at(lines, moment, report, series, choose, metric)
+                for seed, lines in seeds.items()
+            }
         )
     return summary
 
 
+def others(seeds: Mapping[int, Sequence[Line]], **options: str) -> dict[str, Any]:
+    """Return the objects of all metrics but accuracy that every seed's last scored line has, by name."""
+    series = options.get("series", "test")
+    last = [found[-1][series] for lines in seeds.values() if (found := _scored(lines, series))]
+    names = [name for name in (last[-1] if last else ()) if name not in ("count", "accuracy") and all(name in p for p in last)]
+    return {name: summarise(seeds, metric=name, **options) for name in names if not _listed(last, name)}
+
+
 def majority(seeds: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the figures of guessing every client's most frequent training label, from each seed's ``clients.json``."""
-    scored = {seed: figures(clients["majority"]) for seed, clients in seeds.items()}
+    scored = {seed: figures(today(clients["majority"])) for seed, clients in seeds.items()}
     block = over_seeds({seed: {"round": None, **found} if found else None for seed, found in scored.items()})
     if block is None:
         raise InputError("a seed has no majority-class scores: none of its clients has test samples")
@@ -90,7 +107,7 @@ def runaway(lines: Sequence[Line], *, series: str = "test") -> int | None:
 
     There a client's loss is no finite number, or the mean is over ten times what it was before any training.
     """
-    scored = _scored(lines, series)
+    scored = [line for line in _scored(lines, series) if "loss" in line[series]]
     before = _whole_loss(scored[0][series]) if scored and scored[0]["round"] == 0 else math.inf
     since = None
     for line in reversed(scored):
@@ -103,40 +120,50 @@ def runaway(lines: Sequence[Line], *, series: str = "test") -> int | None:
 
 def _whole_loss(scores: Scores) -> float:
     """The mean loss of all samples, ``nan`` if a client's is no finite number."""
-    known = [
-        (math.nan if loss is None else loss, count)
-        for correct, count, loss in zip(scores["correct"], scores["count"], scores["loss"], strict=True)
-        if correct is not None and count
-    ]
-    return float(sum(loss * count for loss, count in known) / sum(count for _, count in known))
+    found = [(loss, count) for loss, count in zip(scores.get("loss", ()), scores["count"], strict=False) if count]
+    total = sum((math.nan if loss is None else loss) * count for loss, count in found)
+    return float(total / sum(count for _, count in found)) if found else math.nan
 
 
-def choose(lines: Sequence[Line], moment: Moment, *, report: str = "weighted", series: str = "test") -> Line | None:
+def choose(
+    lines: Sequence[Line], moment: Moment, *, report: str = "weighted", series: str = "test", by: str = "accuracy"
+) -> Line | None:
     """Return the line of the round that ``moment`` names, or ``None`` where it does not exist (no validation data)."""
     scored = _scored(lines, series)
     trained = [line for line in scored if line["round"] > 0] or scored
     if moment == "last":
         return trained[-1] if trained else None
-    chooser = series if moment == "best" else "validation"
-    known = [line for line in trained if _seen(line.get(chooser))]
+    chooser, sign = series if moment == "best" else "validation", 1 if known(by).higher else -1
+    seen = [line for line in trained if _seen(line.get(chooser), by)]
     # max keeps the first of equals, and lines are in the order of rounds
-    return max(known, key=lambda line: _average(line[chooser], report)) if known else None
+    return max(seen, key=lambda line: sign * average(line[chooser], report, by)) if seen else None
 
 
-def rates(scores: Scores | None) -> Array:
-    """Return every client's accuracy, ``nan`` for a client without samples or without a score."""
-    if not scores:
-        return np.empty(0)
-    pairs = zip(scores["correct"], scores["count"], strict=True)
-    return np.array([correct / count if correct is not None and count else np.nan for correct, count in pairs], float)
+def rates(scores: Scores | None, metric: str = "accuracy") -> Array:
+    """Return every client's value, ``nan`` for a client without samples, without a score, or where it is undefined."""
+    if not scores or metric not in scores:
+        return np.full(len(scores["count"]) if scores else 0, np.nan)
+    pairs = zip(scores[metric], scores["count"], strict=True)
+    return np.array([value if value is not None and count else np.nan for value, count in pairs], float)
 
 
-def figures(scores: Scores | None) -> dict[str, float | None] | None:
+def figures(scores: Scores | None, metric: str = "accuracy") -> dict[str, float | None] | None:
     """Return weighted, mean, std and cv of one round, or ``None`` if no client was scored."""
-    accuracy = rates(scores)
-    if scores is None or np.isnan(accuracy).all():
+    values = rates(scores, metric)
+    if scores is None or np.isnan(values).all():
         return None
-    return _figures(accuracy, np.array([count or 0 for count in scores["count"]], float))
+    return _figures(values, np.array([count or 0 for count in scores["count"]], float), metric)
+
+
+def average(scores: Scores, report: str = "weighted", metric: str = "accuracy") -> float:
+    """Return one figure of a round without the others: long runs ask for it thousands of times."""
+    pairs = zip(scores.get(metric, ()), scores["count"], strict=False)
+    found = [(value, count) for value, count in pairs if value is not None and count]
+    if not found:
+        return math.nan
+    if report == "mean":
+        return math.fsum(value for value, _ in found) / len(found)
+    return _over_samples(found, metric)
 
 
 def over(values: Sequence[float | None]) -> dict[str, float | None]:
@@ -158,39 +185,54 @@ def over_seeds(found: Mapping[int, Mapping[str, float | None] | None]) -> dict[s
     }
 
 
-def _at(lines: Sequence[Line], moment: Moment, report: str, series: str) -> dict[str, float | None] | None:
-    line = choose(lines, moment, report=report, series=series)
+def _at(lines: Sequence[Line], moment: Moment, report: str, series: str, by: str, metric: str) -> dict[str, float | None] | None:
+    line = choose(lines, moment, report=report, series=series, by=by)
     if line is None and moment != "validation":
-        raise InputError(f"there is no round with scores under '{series}'; a run of at least one round has them")
-    found = figures(line[series]) if line is not None else None
+        raise _nothing(lines, series, by)
+    found = figures(line[series], metric) if line is not None else None
     return {"round": line["round"], **found} if line is not None and found is not None else None
 
 
-def _own_best(lines: Sequence[Line], series: str) -> dict[str, float | None]:
-    """Every client's own highest accuracy, weighted by the samples it was measured on."""
+def _nothing(lines: Sequence[Line], series: str, by: str) -> InputError:
+    if _scored(lines, series):
+        return InputError(f"'{by}' is undefined for every client in every round, so it cannot choose one; choose=accuracy can")
+    return InputError(f"there is no round with scores under '{series}'; a run of at least one round has them")
+
+
+def _own_best(lines: Sequence[Line], series: str, by: str, metric: str) -> dict[str, float | None] | None:
+    """Every client in its own best round, weighted by the samples it was measured on."""
     scored = _scored(lines, series)
     trained = [line for line in scored if line["round"] > 0] or scored
-    if not trained:
-        raise InputError(f"there is no round with scores under '{series}'; a run of at least one round has them")
-    table = np.stack([rates(line[series]) for line in trained])
+    choosers = np.stack([rates(line[series], by) for line in trained]) if trained else np.empty(0)
+    if np.isnan(choosers).all():
+        raise _nothing(lines, series, by)
+    table = np.stack([rates(line[series], metric) for line in trained])
     counts = np.array([[count or 0 for count in line[series]["count"]] for line in trained], float)
-    own = np.where(np.isnan(table), -1.0, table).argmax(0)
+    signed = choosers if known(by).higher else -choosers
+    own = np.where(np.isnan(signed), -np.inf, signed).argmax(0)
     columns = np.arange(table.shape[1])
-    return {"round": None, **_figures(table[own, columns], counts[own, columns])}
+    values = table[own, columns]
+    return None if np.isnan(values).all() else {"round": None, **_figures(values, counts[own, columns], metric)}
 
 
-def _figures(accuracy: Array, counts: Array) -> dict[str, float | None]:
-    seen = ~np.isnan(accuracy)
-    accuracy, counts = accuracy[seen], counts[seen]
-    # correct answers are whole numbers; rounding the product undoes the division, so that 12/13 of 13 is 12 again
-    weighted = float(np.round(accuracy * counts, 6).sum() / counts.sum())
-    std = float(accuracy.std())
+def _figures(values: Array, counts: Array, metric: str) -> dict[str, float | None]:
+    seen = ~np.isnan(values)
+    values, counts = values[seen], counts[seen]
+    weighted = _over_samples(list(zip(values.tolist(), counts.tolist(), strict=True)), metric)
+    std = float(values.std())
     return {
         "weighted": weighted,
-        "mean": float(accuracy.mean()),
+        "mean": float(values.mean()),
         "std": std,
         "cv": std / weighted if weighted else None,
     }
+
+
+def _over_samples(found: Sequence[tuple[float, float]], metric: str) -> float:
+    """The mean weighted by samples; right answers are whole numbers, and rounding undoes their division: 12/13 of 13 is 12."""
+    if known(metric).whole:
+        return float(sum(round(value * count) for value, count in found) / sum(count for _, count in found))
+    return math.fsum(value * count for value, count in found) / math.fsum(count for _, count in found)
 
 
 def _with_loss(scores: Scores) -> dict[str, float | None]:
@@ -202,21 +244,17 @@ def _scored(lines: Sequence[Line], series: str) -> list[Line]:
     return [line for line in lines if _seen(line.get(series))]
 
 
-def _seen(scores: Scores | None) -> bool:
-    """Whether a client with samples was scored."""
-    if not scores:
+def _seen(scores: Scores | None, metric: str | None = None) -> bool:
+    """Whether a client with samples was scored, and where a metric is named, whether it is defined for one."""
+    if not scores or (metric is not None and metric not in scores):
         return False
-    pairs = zip(scores["correct"], scores["count"], strict=True)
-    return any(correct is not None and count for correct, count in pairs)
+    values = scores["count"] if metric is None else scores[metric]
+    return any(value is not None and count for value, count in zip(values, scores["count"], strict=True))
 
 
-def _average(scores: Scores, report: str) -> float:
-    """The figure that chooses a round, without the others: long runs ask for it thousands of times."""
-    pairs = zip(scores["correct"], scores["count"], strict=True)
-    known = [(correct, count) for correct, count in pairs if correct is not None and count]
-    if report == "mean":
-        return math.fsum(correct / count for correct, count in known) / len(known)
-    return sum(correct for correct, _ in known) / sum(count for _, count in known)
+def _listed(parts: Sequence[Scores], name: str) -> bool:
+    """Whether a metric's values are lists, such as one number per class."""
+    return any(isinstance(value, list) for part in parts for value in part[name])
 
 
 def _check(option: str, value: str, valid: Sequence[str]) -> None:

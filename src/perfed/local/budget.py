@@ -8,7 +8,27 @@ from ..errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Local training: step size, passes, batch, and the optimiser, whose state starts anew each time."""
+    """What a client may spend in a round; the optimiser's state starts anew each time.
+
+    Args:
+        lr: Step size.
+        epochs: Passes over the client's training samples.
+        batch_size: Samples per step.
+        momentum: Of plain descent; 0 is none.
+        weight_decay: Pull of all parameters towards zero.
+        optimizer: ``sgd`` or ``adam``.
+
+    Raises:
+        InputError: If a value cannot be right.
+
+    Example:
+        >>> from perfed import Budget
+        >>> Budget(lr=0.1, epochs=5).batch_size
+        10
+        >>> Budget(lr=-1)
+        Traceback (most recent call last):
+        perfed.errors.InputError: budget.lr must be positive, got -1; 0.005 suits the 4-layer CNN
+    """
 
     lr: float = 0.005
     epochs: int = 1

@@ -46,7 +46,7 @@ def mmd_scaled(a: Tensor, b: Tensor, batch: Batch, kernels: int = 5) -> Tensor:
     return mmd(a, b, batch, tuple(spread * 2.0 ** (i - kernels // 2) / 2 for i in range(kernels)))
 
 
-def surprise(logits: Tensor, y: Tensor) -> Tensor:
+def cross_entropy_each(logits: Tensor, y: Tensor) -> Tensor:
     """Return each sample's cross-entropy; under vmap torch's own would be taken apart in Python at every call."""
     return -logits.log_softmax(1).gather(1, y[:, None])[:, 0]
 
@@ -54,7 +54,7 @@ def surprise(logits: Tensor, y: Tensor) -> Tensor:
 def balanced(logits: Tensor, counts: Tensor, batch: Batch) -> Tensor:
     """Return the balanced-softmax cross-entropy; a class the client lacks is left out of the denominator."""
     prior = torch.where(counts > 0, counts, 1.0).log() + torch.where(counts > 0, 0.0, -torch.inf)
-    return batch.mean(surprise(logits + prior, batch.y))
+    return batch.mean(cross_entropy_each(logits + prior, batch.y))
 
 
 def supervised_contrast(u: Tensor, batch: Batch, temperature: float) -> Tensor:

@@ -16,6 +16,23 @@ _SEEN = 100  # samples that something frozen looks at at once: larger batches ar
 
 
 class Batch(NamedTuple):
+    """Some samples of one client, for one step.
+
+    Args:
+        x: Inputs of the network.
+        y: Their labels.
+        mask: 1 for a sample, 0 for padding; None where nothing is padded.
+        key: For whatever is random in this step.
+        seen: What something frozen makes of ``x``, if `Shard.epochs` was given it.
+
+    Example:
+        >>> import torch
+        >>> from perfed import Batch
+        >>> batch = Batch(torch.zeros(3, 2), torch.tensor([0, 1, 0]), None, torch.tensor(7))
+        >>> len(batch.y)
+        3
+    """
+
     x: Tensor
     y: Tensor
     mask: Tensor | None  # 1 for a sample, 0 for padding; None where nothing is padded
@@ -23,7 +40,21 @@ class Batch(NamedTuple):
     seen: Tensor | None = None  # what something frozen makes of ``x``, if `Shard.epochs` was given it
 
     def mean(self, values: Tensor) -> Tensor:
-        """Return the mean of one value per sample over the real ones."""
+        """Return the mean of one value per sample over the real ones.
+
+        Args:
+            values: One number per sample.
+
+        Returns:
+            Their mean, padding left out.
+
+        Example:
+            >>> import torch
+            >>> from perfed import Batch
+            >>> padded = Batch(torch.zeros(3, 2), torch.zeros(3).long(), torch.tensor([1.0, 1.0, 0.0]), torch.tensor(7))
+            >>> padded.mean(torch.tensor([1.0, 3.0, 100.0]))
+            tensor(2.)
+        """
         if self.mask is None:
             return values.mean()
         return (values * self.mask).sum() / self.mask.sum().clamp(min=1)
@@ -31,10 +62,25 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Shard:
-    """The rows of the common sample store that belong to one client.
+    """The training samples of one client, and the order in which it visits them, a function of its key.
 
-    ``x`` and ``y`` are shared by all clients; a shard adds only its row numbers. ``size`` is a tensor where
-    clients are stacked: rows at and beyond it are padding.
+    Args:
+        x: The samples of all clients, as they are stored.
+        y: Their labels.
+        rows: Which of them are this client's.
+        inputs: Turns stored samples into inputs of the network.
+        key: For this client and round; all that is random follows from it.
+        batch_size: Samples per step.
+        classes: How many there are.
+        size: Where clients are stacked, how many of the rows are real; the rest is padding.
+        even: Whether a batch of one is left out, which BatchNorm cannot train on.
+        augment: Whether training samples are flipped, turned or cropped.
+
+    Example:
+        >>> from perfed.testing import federation
+        >>> shard = federation(2).shard(client=0, number=1, batch_size=10, even=False)
+        >>> len(shard)
+        23
     """
 
     x: Tensor
@@ -52,10 +98,22 @@ class Shard:
         return len(self.rows)
 
     def epochs(self, count: int, stream: str = "fit", see: Callable[[Tensor], Tensor] | None = None) -> Iterator[Batch]:
-        """Yield the batches of ``count`` passes; ``stream`` names what they are for.
+        """Yield the batches of some passes over the samples, each in an order of its own.
 
-        ``see`` is frozen and takes samples one by one (no batch statistics, no dropout): its outputs come along as ``seen``,
-        computed in large batches, and once for all passes unless inputs are augmented.
+        Args:
+            count: How many passes.
+            stream: What they are for; another name gives another order.
+            see: Something frozen that takes samples one by one (no batch statistics, no dropout). What it gives comes along
+                as ``seen``, computed in large batches, and once for all passes unless inputs are augmented.
+
+        Returns:
+            The batches, one after another.
+
+        Example:
+            >>> from perfed.testing import federation
+            >>> shard = federation(2).shard(client=0, number=1, batch_size=10, even=False)
+            >>> [len(batch.y) for batch in shard.epochs(2)]
+            [10, 10, 3, 10, 10, 3]
         """
         table = None if see is None or self.augment else self._table(see)
         for epoch in range(count):
@@ -92,7 +150,17 @@ class Shard:
         return order, (place < self.size).float()
 
     def passes(self) -> Iterator[Batch]:
-        """Yield every sample once, in stored order and large batches, as it is seen in testing."""
+        """Yield every sample once, in stored order and large batches, as it is seen in testing.
+
+        Returns:
+            The batches, one after another.
+
+        Example:
+            >>> from perfed.testing import federation
+            >>> shard = federation(2).shard(client=0, number=1, batch_size=10, even=False)
+            >>> [len(batch.y) for batch in shard.passes()]
+            [23]
+        """
         if self.size is not None:
             place = torch.arange(len(self.rows), device=self.key.device)
             yield Batch(self.inputs(self.x[self.rows], None), self.y[self.rows], (place < self.size).float(), self.key)
@@ -101,9 +169,20 @@ class Shard:
             yield Batch(self.inputs(self.x[rows], None), self.y[rows], None, self.key)
 
     def hold_out(self, fraction: float, key: Tensor | None = None) -> tuple["Shard", "Shard"]:
-        """Return what is left and what is set aside: ``fraction`` of the rows, at least one where there are two.
+        """Return what is left and what is set aside.
 
-        Without a ``key`` the same samples are set aside in every round.
+        Args:
+            fraction: The share to set aside, at least one sample where there are two.
+            key: What decides which; without it the same samples are set aside in every round.
+
+        Returns:
+            The shard without, and the shard of these samples alone.
+
+        Example:
+            >>> from perfed.testing import federation
+            >>> left, aside = federation(2).shard(client=0, number=1, batch_size=10, even=False).hold_out(0.2)
+            >>> len(left), len(aside)
+            (19, 4)
         """
         count, where = len(self.rows), self.rows.device
         bits = keys.bits(keys.key(0, "aside").to(where) if key is None else key, count)

@@ -17,7 +17,7 @@ from perfed.models.resnet import resnet8, resnet10, resnet18
 from perfed.models.sensors import harcnn
 from perfed.models.text import fasttext
 
-__all__ = ["MODELS", "Network", "build", "options_of", "wrap"]
+__all__ = ["MODELS", "Network", "build", "fits", "options_of", "usual", "wrap"]
 
 MODELS: dict[str, Callable[..., Network]] = {
     "alexnet_bn": alexnet_bn,
@@ -32,6 +32,37 @@ MODELS: dict[str, Callable[..., Network]] = {
     "resnet18": resnet18,
     "resnet8": resnet8,
 }
+
+TAKES: dict[str, tuple[str, ...]] = {  # network → kinds of data it is for; mlp flattens whatever is made of numbers
+    "alexnet_bn": ("image",),
+    "amazon_mlp": ("features",),
+    "cnn": ("image",),
+    "cnn_bn": ("image",),
+    "digits_cnn": ("image",),
+    "fasttext": ("tokens",),
+    "harcnn": ("signal",),
+    "mlp": ("features", "image", "signal"),
+    "resnet10": ("image", "signal"),
+    "resnet18": ("image", "signal"),
+    "resnet8": ("image", "signal"),
+}
+SMALL = 16  # pixels of either side up to which a perceptron is the usual network for pictures
+
+
+def usual(kind: str, shape: Sequence[int]) -> str:
+    """Return the network that is taken for data of a kind where none is named."""
+    if kind == "image":
+        return "mlp" if max(shape[-2:]) <= SMALL else "cnn"
+    return {"features": "mlp", "signal": "harcnn", "tokens": "fasttext"}[kind]
+
+
+def fits(name: str, kind: str) -> None:
+    """Refuse a network of the catalogue that is not for data of this kind."""
+    if kind not in TAKES.get(name, (kind,)):
+        others = ", ".join(model for model, kinds in TAKES.items() if kind in kinds)
+        raise InputError(
+            f"model {name} is for {' and '.join(TAKES[name])}, and this data is {kind}; for {kind} there are {others}"
+        )
 
 
 def build(

@@ -1,4 +1,4 @@
-"""The experiments of the five papers as recipes, with the numbers they published."""
+"""The experiments of the five papers, and of a leaderboard, as recipes with the numbers they published."""
 
 import re
 from collections.abc import Hashable
@@ -11,24 +11,26 @@ import yaml
 from pydantic import ValidationError
 
 from perfed.errors import InputError, suggest
+from perfed.methods import CATALOGUE
 from perfed.papers.paper import Paper
 from perfed.papers.recipe import Cell, Entry, Published, Reading, Recipe, expand
 
-__all__ = ["PAPERS", "Cell", "Entry", "Paper", "Published", "Reading", "Recipe", "about", "listing", "load", "read"]
+__all__ = ["PAPERS", "SOURCES", "Cell", "Entry", "Paper", "Published", "Reading", "Recipe", "about", "listing", "load", "read"]
 
 PAPERS = ("dualfed", "fedcac", "fedcp", "fedpick", "gpfl")
+SOURCES = (*PAPERS, "pfllib")  # the papers of the five methods, and the leaderboard that compares them with others
 
 
 def listing() -> tuple[str, ...]:
     """Return the names of all recipes, such as ``fedcp/table2``: papers by name, tables before figures, by number."""
-    return tuple(name for paper in PAPERS for name in _names(paper))
+    return tuple(name for paper in SOURCES for name in _names(paper))
 
 
 @cache
 def about(paper: str) -> Paper:
     """Return what the experiments of ``paper`` have in common."""
-    if paper not in PAPERS:
-        raise suggest("paper", paper, PAPERS)
+    if paper not in SOURCES:
+        raise suggest("paper", paper, SOURCES)
     content = read(_folder(paper) / "paper.yaml")
     try:
         return Paper.model_validate(content)
@@ -46,10 +48,20 @@ def load(name: str) -> Recipe:
     content = read(_folder(folder) / f"{figure}.yaml")
     try:
         axes = {axis: [expand(entry, paper) for entry in content.get(axis, [])] for axis in ("rows", "columns")}
-        whole = content | axes | {"name": name, "paper": paper, "kind": figure.rstrip("0123456789")}
+        kind = "figure" if figure.startswith("figure") else "table"
+        whole = _known(content | axes, paper) | {"name": name, "paper": paper, "kind": kind}
         return Recipe.model_validate(whole)
     except ValidationError as wrong:
         raise InputError(f"{name}.yaml: {_first(wrong)}") from wrong
+
+
+def _known(content: dict[str, Any], paper: Paper) -> dict[str, Any]:
+    """Leave out the rows that wait for their method to be in the catalogue."""
+    waits = {row["id"] for row in content["rows"] if row.pop("once_known", False)}
+    waiting = {row for row in waits if paper.methods[row].method not in CATALOGUE}
+    rows = [row for row in content["rows"] if row["id"] not in waiting]
+    published = {row: values for row, values in content.get("published", {}).items() if row not in waiting}
+    return content | {"rows": rows, "published": published}
 
 
 def read(path: Traversable) -> dict[str, Any]:
@@ -81,8 +93,8 @@ def _folder(paper: str) -> Traversable:
 
 def _names(paper: str) -> list[str]:
     stems = [path.name.removesuffix(".yaml") for path in _folder(paper).iterdir() if path.name.endswith(".yaml")]
-    found = [match for stem in stems if (match := re.fullmatch(r"(table|figure)(\d+)", stem))]
-    return [f"{paper}/{match[0]}" for match in sorted(found, key=lambda match: (match[1] == "figure", int(match[2])))]
+    found = [match for stem in stems if stem != "paper" and (match := re.fullmatch(r"([a-z]+)(\d*)", stem))]
+    return [f"{paper}/{match[0]}" for match in sorted(found, key=lambda match: (match[1] == "figure", int(match[2] or 0)))]
 
 
 def _first(wrong: ValidationError) -> str:

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from perfed import methods, models, trees
 from perfed.data.catalogue import CATALOGUE
+from perfed.data.facts import facts
 from perfed.data.inputs import channels_last
 from perfed.papers import listing, load
 from perfed.papers.paper import nested
@@ -24,11 +25,6 @@ from perfed.task import Task
 
 STEP = 10  # samples of a timed step at most; more only cost time in proportion
 REPEATS = 2  # the fastest counts: whatever else the machine does only adds
-SHAPES = {  # of an input, where the catalogue's picture size does not say it
-    "ag_news": (200,), "amazon": (5000,), "cifar10": (3, 32, 32), "cifar100": (3, 32, 32), "digits": (1, 8, 8),
-    "digits_domains": (1, 16, 16), "fashion_mnist": (1, 28, 28), "har": (9, 1, 128), "mnist": (1, 28, 28),
-    "tiny_imagenet": (3, 64, 64),
-}  # fmt: skip
 SIZES = (64, 112)  # pixels at which networks for larger pictures are timed
 WORDS = 30_000  # of a vocabulary; its size hardly matters for the time of a step
 
@@ -75,10 +71,7 @@ def task_of(model: str, options: tuple[tuple[str, Any], ...], shape: tuple[int, 
 
 def shape_of(settings: Experiment) -> tuple[int, ...]:
     """Return the shape of an input, whether its data is here or not."""
-    entry = CATALOGUE[settings.data.name]
-    size = settings.data.options.get("size") or entry.size
-    shape = SHAPES.get(entry.name, (3, size or 64, size or 64))
-    return (shape[0], size, size) if size and len(shape) == 3 and shape[1] == shape[2] else shape
+    return facts(settings.data.name, settings.data.options).shape
 
 
 def clients_of(settings: Experiment) -> int:

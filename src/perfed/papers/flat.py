@@ -1,27 +1,29 @@
 """When a curve is flat: two blocks of rounds whose means differ by no more than their own noise."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from perfed.errors import InputError
-from perfed.evaluate.summary import Line, figures
+from perfed.evaluate.scores import Line
+from perfed.evaluate.summary import figures
 
 LEAST = 3  # tests per block: fewer say nothing about noise
 ERRORS = 2.0  # standard errors that a rise must exceed
 
 
 class Verdict(NamedTuple):
-    """At which round a curve was found flat, and by which numbers (accuracies as fractions)."""
+    """Where a run is to end, whether its curve is flat there, and by which numbers (accuracies as fractions)."""
 
     round: int
+    flat: bool  # else it still rose, and was given no more rounds
     patience: int
     curve: str
     mean: float  # of the last block
     before: float  # of the best block before it
-    noise: float  # what a rise would have had to exceed
+    noise: float  # what a rise must exceed
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,11 @@ class Flat:
 
     Noise is twice the standard error of the difference of two such means, from the deviation of the tests inside the
     blocks. It is looked at where a block ends only, so an interrupted run that goes on stops where it would have.
+    ``most`` rounds are the end even of a curve that rises.
     """
 
     patience: int
+    most: int | None = None
     report: str = "weighted"
     series: str = "test"
     every: int = 1
@@ -43,19 +47,29 @@ class Flat:
             raise InputError(
                 f"--patience must be at least {least} rounds ({LEAST} tests, one every {self.every} rounds), got {self.patience}"
             )
+        if self.most is not None and (self.most % self.patience or self.most < 2 * self.patience):
+            raise InputError(f"--at-most must be 2, 3, … times --patience ({self.patience} rounds), got {self.most}")
 
     def verdict(self, lines: Sequence[Line]) -> Verdict | None:
-        """Say whether the lines of a run end with a flat block."""
+        """Say whether a run ends after these lines."""
         last = int(lines[-1]["round"]) if lines else 0
-        if last == 0 or last % self.patience or last < 2 * self.patience:
+        if last % self.patience or last < 2 * self.patience:
             return None
         name = self._curve(lines)
-        blocks = self._blocks(lines, name, last)
-        mean, before = float(np.mean(blocks[-1])), max(blocks[:-1], key=lambda block: float(np.mean(block)))
-        noise = ERRORS * float(np.sqrt(np.var(blocks[-1], ddof=1) / len(blocks[-1]) + np.var(before, ddof=1) / len(before)))
-        if mean - float(np.mean(before)) > noise:
+        *earlier, block = self._blocks(lines, name, last)
+        before = max(earlier, key=lambda own: float(np.mean(own)))
+        mean, best = float(np.mean(block)), float(np.mean(before))
+        noise = ERRORS * float(np.sqrt(np.var(block, ddof=1) / len(block) + np.var(before, ddof=1) / len(before)))
+        flat = mean - best <= noise
+        if not flat and (self.most is None or last < self.most):
             return None
-        return Verdict(last, self.patience, f"{name}, {self.report}", mean, float(np.mean(before)), noise)
+        return Verdict(last, flat, self.patience, f"{name}, {self.report}", mean, best, noise)
+
+    def enough(self, note: Mapping[str, Any] | None) -> bool:
+        """Say whether a run that once ended with this verdict has ended for the present question too."""
+        if not note or note["patience"] < self.patience:
+            return False
+        return bool(note["flat"]) or (self.most is not None and note["round"] >= self.most)
 
     def __call__(self, lines: Sequence[Line]) -> dict[str, Any] | None:
         """Return the verdict as a run records it, or nothing where the run is to go on."""

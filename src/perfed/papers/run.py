@@ -38,6 +38,7 @@ class Work:
     command: str = ""
     workers: int | None = None
     patience: int | None = None  # a seed stops when its curve has been flat for so many rounds
+    most: int | None = None  # and after so many in any case
     refused: dict[str, str] = field(default_factory=dict)  # a cell's folder and why it was not run
     done: int = 0
 
@@ -75,11 +76,14 @@ class Work:
             return False
         if final["rounds"] >= settings.rounds:
             return True
-        return bool(self.patience is not None and final.get("stopped", {}).get("patience", 0) >= self.patience)
+        rule = self.stop(settings)
+        return rule is not None and rule.enough(final.get("stopped"))
 
     def stop(self, settings: Experiment) -> Flat | None:
         """Return what ends a seed of an experiment before its last round, if anything."""
-        return None if self.patience is None else Flat(self.patience, settings.report, settings.series, settings.every)
+        if self.patience is None:
+            return None
+        return Flat(self.patience, self.most, settings.report, settings.series, settings.every)
 
     def stops(self) -> list[str]:
         """Say what ends a seed early, and on which curve; refuse a patience with too few tests."""

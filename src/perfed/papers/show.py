@@ -68,7 +68,8 @@ def _seeds(reduced: Sequence[str], ours: Value, planned: int) -> tuple[str, ...]
         kept.append(f"{ours.seeds} of {planned} seeds")
     if ours.stopped:
         span = sorted({min(ours.stopped), max(ours.stopped)})
-        kept.append(f"stopped when flat, after {' to '.join(map(str, span))} of {ours.planned} rounds")
+        how = "stopped when flat" if ours.flat else "stopped while rising"
+        kept.append(f"{how}, after {' to '.join(map(str, span))} of {ours.planned} rounds")
     elif ours.rounds < ours.planned:
         kept.append(f"unfinished: {ours.rounds} of {ours.planned} rounds so far")
     if ours.under_way:

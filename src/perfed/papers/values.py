@@ -11,7 +11,8 @@ from perfed.analysis.recorded import parameters
 from perfed.analysis.subject import Subject
 from perfed.disk import get_json
 from perfed.errors import RunError
-from perfed.evaluate.summary import Line, choose, rates
+from perfed.evaluate.scores import Line
+from perfed.evaluate.summary import choose, rates
 from perfed.papers.recipe import Reading
 from perfed.report.read import Run, options, read
 from perfed.runs.folder import RunFolder
@@ -28,7 +29,8 @@ class Value(NamedTuple):
     note: str = ""
     rounds: int = 0  # that every seed has finished
     planned: int = 0
-    stopped: tuple[int, ...] = ()  # the rounds after which seeds were flat and ended
+    stopped: tuple[int, ...] = ()  # the rounds after which seeds ended before the last one
+    flat: bool = False  # whether all of these were flat there
     under_way: tuple[int, ...] = ()  # seeds that do not count yet
     each: Mapping[int, float] = {}  # the figure, seed by seed
 
@@ -42,9 +44,8 @@ def value(path: Path, reading: Reading, place: int | None = None) -> Value:
     except RunError as wrong:
         return Value(None, note=str(wrong))
     planned = int(run.settings.get("rounds") or 0)
-    stops = {seed: _ended(run, seed, planned) for seed in run.rounds}
-    ended = [seed for seed in run.rounds if stops[seed] is not None]
-    counted = ended or list(run.rounds)
+    ends = {seed: end for seed in run.rounds if (end := _end(run, seed, planned)) is not None}
+    counted = list(ends) or list(run.rounds)
     rounds = min(int(run.rounds[seed][-1]["round"]) for seed in counted)
     found: dict[int, float] = {}
     notes: list[str] = []
@@ -57,20 +58,36 @@ def value(path: Path, reading: Reading, place: int | None = None) -> Value:
     if not found or (len(found) < len(counted) and reading.measure != "psnr"):  # one seed's uploads are attacked
         return Value(None, note="; ".join(dict.fromkeys(notes)), rounds=rounds, planned=planned)
     values = list(found.values())
-    note = _verdict(run, reading) if reading.measure == "psnr" else ""
-    stopped = tuple(last for seed in counted if (last := stops[seed]) is not None and last < planned)
-    mean, std = float(np.mean(values)), float(np.std(values))
-    return Value(mean, std, len(found), note, rounds, planned, stopped, tuple(set(run.rounds) - set(counted)), found)
+    early = [end for end in ends.values() if end.round < planned]
+    return Value(
+        float(np.mean(values)),
+        float(np.std(values)),
+        len(found),
+        _verdict(run, reading) if reading.measure == "psnr" else "",
+        rounds,
+        planned,
+        tuple(end.round for end in early),
+        all(end.flat for end in early),
+        tuple(set(run.rounds) - set(counted)),
+        found,
+    )
 
 
-def _ended(run: Run, seed: int, planned: int) -> int | None:
-    """Return the round after which a seed ended: its last one, or where it was flat; None while it is under way."""
+class _End(NamedTuple):
+    """Where a seed ended, and whether its curve was flat there (or had all its rounds)."""
+
+    round: int
+    flat: bool
+
+
+def _end(run: Run, seed: int, planned: int) -> _End | None:
+    """Return where a seed ended; None while it is under way."""
     last = int(run.rounds[seed][-1]["round"])
     if last >= planned:
-        return last
+        return _End(last, True)
     note = run.path / f"seed-{seed}" / "final.json"
-    flat = get_json(note).get("stopped") if note.exists() else None
-    return last if flat is not None and flat["round"] == last else None
+    stopped = get_json(note).get("stopped") if note.exists() else None
+    return _End(last, stopped["flat"]) if stopped is not None and stopped["round"] == last else None
 
 
 def _figure(run: Run, seed: int, reading: Reading, place: int | None) -> tuple[float | None, str]:

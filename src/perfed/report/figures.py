@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfed.errors import InputError
+from perfed.evaluate.scores import today
 from perfed.evaluate.summary import Moment, majority, rates
 from perfed.evaluate.summary import curves as curve
 from perfed.report.canvas import WIDTH, sheet, styled
@@ -76,7 +77,7 @@ def gains(runs: Sequence[Run], over: str = "local", *, moment: Moment = "last", 
 
 def spread(runs: Sequence[Run], *, moment: Moment = "last", width: float = WIDTH) -> "Figure":
     """Draw every client's accuracy as a dot, one row per method, with the mean as a bar."""
-    guess = np.concatenate([rates(clients["majority"]) for clients in runs[0].clients.values()])
+    guess = np.concatenate([rates(today(clients["majority"])) for clients in runs[0].clients.values()])
     rows = [(title("majority"), LOOKS["majority"], guess)]
     for run, name, look in zip(runs, labels(runs), looks([run.method for run in runs]), strict=True):
         rows.append((name, look, np.concatenate(list(run.accuracies(moment).values()) or [np.empty(0)])))

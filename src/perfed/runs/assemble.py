@@ -79,7 +79,7 @@ def assemble(
     task = task_of(experiment, federation, seed, federation.vocabulary if words is None else words)
     if clients is None:
         method.check(task, federation.sizes, experiment.sampling.fewest(len(federation)))
-    site, server, first = Site.of(method, task, federation, clients)
+    site, server, first = Site.of(method, task, federation, clients=clients)
     return Assembled(experiment, seed, site, server, first)
 
 
@@ -94,7 +94,9 @@ def method_of(experiment: Experiment) -> AnyMethod:
     options = kind.renamed(choice.options)
     for taken in ("budget", "norm"):
         if taken in options:
-            raise InputError(f"method.{taken} is set as {taken}{'.…' if taken == 'budget' else ''}: it is the same for all methods")
+            raise InputError(
+                f"method.{taken} is set as {taken}{'.…' if taken == 'budget' else ''}: it is the same for all methods"
+            )
     if stretched(experiment):
         options["rounds"] = experiment.rounds
     if experiment.norm is not None:
@@ -105,10 +107,9 @@ def method_of(experiment: Experiment) -> AnyMethod:
 
 def kind_of(choice: Choice) -> type[AnyMethod]:
     """Return the class of a method: a built-in one, or one of the user's own."""
-    if choice.known is not None:
-        raise _gone("method", choice)
     if choice.made is not None:
         return type(choice.made)
+    there("method", choice)
     if not code.is_own(choice.name):
         return methods.find(choice.name)
     found = code.find(choice.name, "method")
@@ -128,8 +129,7 @@ def stretched(experiment: Experiment) -> bool:
 def samples_of(experiment: Experiment) -> Samples:
     """Return the data set of an experiment."""
     choice = experiment.data
-    if choice.known is not None:
-        raise _gone("data", choice)
+    there("data", choice)
     if isinstance(choice.made, Federation):
         return _source(choice.made)[0]
     if isinstance(choice.made, Samples):
@@ -176,7 +176,9 @@ def _source(federation: Federation) -> tuple[Samples, Split]:
 
     kind = getattr(federation.inputs, "kind", None)
     if kind not in KINDS:
-        raise InputError("a federation that was put together by hand cannot be recorded; make it with perfed.federate(Samples.of(…))")
+        raise InputError(
+            "a federation that was put together by hand cannot be recorded; make it with perfed.federate(Samples.of(…))"
+        )
     samples = Samples(federation.x.cpu(), federation.y.cpu(), tuple(map(str, range(federation.classes))), kind=kind)
     parts = [tuple(rows.cpu().numpy() for rows in own) for own in (federation.train, federation.validation, federation.test)]
     return samples, Split(parts[0], parts[1], parts[2], federation.names, {"partition": "by hand"}, samples.digest())
@@ -205,8 +207,7 @@ def _network(
     choice: Choice, shape: tuple[int, ...], classes: int, vocabulary: Vocabulary | int | None, example: Tensor
 ) -> nn.Module:
     """Return a network by name, an object, or what a user's function makes, with a body and a head."""
-    if choice.known is not None:
-        raise _gone("model", choice)
+    there("model", choice)
     made = choice.made
     if made is None and not code.is_own(choice.name):
         return models.build(choice.name, shape=shape, classes=classes, vocabulary=vocabulary, **choice.options)
@@ -224,10 +225,11 @@ def _place(module: nn.Module) -> torch.device:
     return next((leaf.device for leaf in module.parameters()), torch.device("cpu"))
 
 
-def _gone(what: str, choice: Choice) -> RunError:
-    return RunError(
-        f"the {what} '{choice.name}' was an object and cannot be found by its name; give it again: perfed.resume(folder, {what}=…)"
-    )
+def there(what: str, choice: Choice) -> None:
+    """Refuse an object that a record only describes."""
+    if choice.known is not None and choice.made is None:
+        again = f"give it again: perfed.resume(folder, {what}=…)"
+        raise RunError(f"the {what} '{choice.name}' was an object and cannot be found by its name; {again}")
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,9 @@ def described(thing: Any) -> dict[str, Any]:
     if hasattr(thing, "digest") and callable(thing.digest):
         return {"class": _called(type(thing)), "digest": thing.digest()}
     if is_dataclass(thing) and not isinstance(thing, type):
-        fields = {name: value if isinstance(value, int | float | bool | None) else str(value) for name, value in asdict(thing).items()}
+        fields = {
+            name: value if isinstance(value, int | float | bool | None) else str(value) for name, value in asdict(thing).items()
+        }
         return {"class": _called(type(thing)), "fields": fields, "source": _source_hash(type(thing))}
     return {"function": _called(thing), "source": _source_hash(thing)}
 
@@ -161,7 +163,9 @@ def same(known: Mapping[str, Any], thing: Any, what: str) -> None:
     now = described(thing)
     for name in {*known, *now}:
         if known.get(name) != now.get(name):
-            raise RunError(f"this {what} is not the one the run was begun with: its {name} was {known.get(name)}, is {now.get(name)}")
+            raise RunError(
+                f"this {what} is not the one the run was begun with: its {name} was {known.get(name)}, is {now.get(name)}"
+            )
 
 
 def _called(thing: Any) -> str:
@@ -186,7 +190,9 @@ def called_with(maker: Any, what: str, offered: Mapping[str, Any], options: Mapp
         if name not in takes and not anything:
             raise suggest(f"option of {what}", name, takes or ["none"])
     given = {name: value for name, value in offered.items() if name in takes} | dict(options)
-    lacking = [n for n, p in takes.items() if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) and n not in given]
+    lacking = [
+        n for n, p in takes.items() if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) and n not in given
+    ]
     if lacking:
         raise InputError(
             f"{what} {getattr(maker, '__name__', maker)} needs {', '.join(lacking)}; a maker may take {' and '.join(offered)}, "

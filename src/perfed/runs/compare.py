@@ -39,10 +39,14 @@ class Comparison:
             kind_of(one.method)
             for name in ALIKE:
                 if getattr(one, name) != getattr(asked[0], name):
-                    raise InputError(f"these cannot be compared: {name} of {one.method.name} is not that of {asked[0].method.name}")
+                    raise InputError(
+                        f"these cannot be compared: {name} of {one.method.name} is not that of {asked[0].method.name}"
+                    )
         for number, one in enumerate(asked):
             if one in asked[:number]:
-                raise InputError(f"'{one.method.name}' is listed twice with the same settings; variants of a method differ in a field")
+                raise InputError(
+                    f"'{one.method.name}' is listed twice with the same settings; variants of a method differ in a field"
+                )
         if "local" not in {one.method.name for one in asked}:  # label skew makes it strong: no table without it
             asked.append(asked[0].but(method=Choice(name="local"), norm=None))
         return Comparison(tuple(asked))

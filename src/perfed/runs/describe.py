@@ -1,82 +1,70 @@
 """What there is: every method with its fields and messages."""
 
-import ast
-import inspect
-from dataclasses import MISSING, fields
 from typing import Any
 
-from .. import methods, trees
-from ..method import Method
-from ..transport import Serial
+import torch
+from torch import nn
+
+from .. import listing, models, sources, trees
+from ..data.facts import Facts, facts
+from ..data.inputs import Inputs
+from ..data.samples import KINDS
+from ..federation import Federation
+from ..shapes import Shapes
+from ..task import Task
+from ..transport import Serial, Site, Store
 from ..trees import Tree
-from .assemble import assemble
+from .assemble import method_of
 from .experiment import Experiment
 
-
-def everything() -> list[dict[str, Any]]:
-    """Return every method: name, paper, fields, what goes up, down and stays private."""
-    return [_entry(name) for name in sorted(methods.CATALOGUE)]
-
-
-def describe(name: str, model: str = "mlp", data: str = "digits") -> dict[str, Any]:
-    """Return one method in full, with the leaves of its messages for a model."""
-    kind = methods.find(name)
-    leaves = _leaves(name, model, data)
-    return _entry(name) | {"idea": inspect.cleandoc(kind.__doc__ or ""), "model": model, "data": data, "leaves": leaves}
+CLIENTS, OWN = 3, 4  # clients and samples of each where only shapes matter: FedFomo holds one out and BatchNorm needs two
+LARGE = 1 << 20  # weights of a network beyond which it is described without being computed
+WORDS = 30_000  # of a vocabulary, where only the texts could tell
 
 
-def _entry(name: str) -> dict[str, Any]:
-    kind = methods.find(name)
-    model = "cnn_bn" if kind.needs == "BatchNorm" else "mlp"
-    found = {way: sorted({leaf["field"] for leaf in leaves}) for way, leaves in _leaves(name, model, "digits").items()}
-    paper = (inspect.getdoc(inspect.getmodule(kind)) or "").splitlines()[0]
-    return {"name": name, "title": kind.title, "paper": paper, "fields": meanings(kind), **found}
+def describe(name: str, model: str | None = None, data: str = "digits") -> dict[str, Any]:
+    """Return one method in full, with the leaves of its messages for a model and a data set, which need not be here."""
+    found = listing.entry(name)
+    known = facts(data)
+    model = model or _usual(name, known)
+    leaves = traffic(name, model, known)
+    idea = sources.docstring(f"methods/{name}.py", found["title"])
+    ways = {way: _fields(own) for way, own in leaves.items()}
+    return found | ways | {"idea": idea, "model": model, "data": data, "leaves": leaves}
 
 
-def meanings(kind: type[Method[Any, Any, Any, Any]]) -> list[dict[str, Any]]:
-    """Return a method's own fields with default, type and the meaning that stands beside them in the source."""
-    source = inspect.getsource(kind)
-    lines, comments = source.splitlines(), {}
-    for node in ast.parse(source).body[0].body:  # type: ignore[attr-defined]
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            comments[node.target.id] = lines[(node.end_lineno or 1) - 1].partition("# ")[2]
-    out = []
-    for field in fields(kind):
-        if field.name in ("budget", "norm"):
-            continue
-        default = field.default if field.default is not MISSING else None
-        out.append(
-            {
-                "name": field.name,
-                "default": default,
-                "meaning": comments.get(field.name, ""),
-                "type": str(field.type).replace("typing.", "").removeprefix("<class '").removesuffix("'>"),
-            }
-        )
-    norm = next(f.default for f in fields(kind) if f.name == "norm")
-    return [
-        *out,
-        {
-            "name": "norm",
-            "default": norm,
-            "type": "str",
-            "meaning": "who owns BatchNorm: all averaged, local_stats, local_all (set as norm=)",
-        },
-    ]
+def crossing(name: str) -> dict[str, list[str]]:
+    """Return the fields that go down, go up and stay, found by a round of the method."""
+    found = traffic(name, _usual(name, facts("digits")), facts("digits"))
+    return {way: _fields(own) for way, own in found.items()}
 
 
-def _leaves(name: str, model: str, data: str) -> dict[str, list[dict[str, Any]]]:
-    """Return what one client receives, answers and keeps, found by one tiny round."""
-    budget = {"batch_size": 2000}
-    return traffic(Experiment(method=name, model=model, data=data, clients=3, rounds=1000, partition="iid", budget=budget))
+def _usual(name: str, data: Facts) -> str:
+    return "cnn_bn" if name == "fedbn" and data.kind == "image" else models.usual(data.kind, data.shape)
 
 
-def traffic(experiment: Experiment) -> dict[str, list[dict[str, Any]]]:
-    """Return names, shapes and bytes of what crosses and what stays for the first client of an experiment."""
-    made = assemble(experiment, 0)
-    site, store = made.site, made.store()
-    down = made.method.send(made.server, 0)
-    up = next(iter(Serial(site, store).train(made.server, [0], 1, set(), False)))
+def _fields(leaves: list[dict[str, Any]]) -> list[str]:
+    return sorted({leaf["field"] for leaf in leaves})
+
+
+def traffic(name: str, model: str, data: Facts, device: str | None = None) -> dict[str, list[dict[str, Any]]]:
+    """Return names, shapes and bytes of what crosses and what stays for one client of three, without any data.
+
+    A small network is trained on a few zeros. Of a large one there are only shapes: on torch's meta device nothing is computed.
+    """
+    method = method_of(Experiment(method=name, rounds=1000, clients=CLIENTS, budget={"batch_size": 2}))
+    with torch.device("meta"):
+        net = _network(model, data)
+    if device is None:
+        device = "meta" if sum(own.numel() for own in net.parameters()) > LARGE else "cpu"
+    with torch.device(device), Shapes():
+        net = net if device == "meta" else _network(model, data)
+        federation = _zeros(data)
+        task = Task.of(net, data.shape, data.classes, device=device, example=federation.inputs(federation.x[:2], None))
+        site, server, first = Site.of(method, task, federation)
+        store = Store(first, CLIENTS)
+        down = method.send(server, 0)
+        up = next(iter(Serial(site, store).train(server, [0], 1, set(), False)))
     private = store[0]
     found = {
         "down": dict(site.withheld.crossing(down)),
@@ -86,7 +74,23 @@ def traffic(experiment: Experiment) -> dict[str, list[dict[str, Any]]]:
     return {way: [_leaf(path, leaf) for path, leaf in leaves.items()] for way, leaves in found.items()}
 
 
+def _network(model: str, data: Facts) -> nn.Module:
+    options = {"sparse": False} if model == "fasttext" else {}  # sparse gradients have no shapes without values
+    models.fits(model, data.kind)
+    return models.build(model, shape=data.shape, classes=data.classes, vocabulary=WORDS, seed=0, **options)
+
+
+def _zeros(data: Facts) -> Federation:
+    """Return a federation of zeros: as many samples as the most demanding method asks for."""
+    rows = tuple(torch.arange(OWN * client, OWN * (client + 1)) for client in range(CLIENTS))
+    x = torch.zeros(OWN * CLIENTS, *data.shape, dtype=KINDS[data.kind][0])
+    names = tuple(f"client {client}" for client in range(CLIENTS))
+    y = torch.zeros(len(x), dtype=torch.int64)
+    return Federation(x, y, rows, rows, rows, Inputs(kind=data.kind), data.classes, names)
+
+
 def _leaf(path: str, leaf: Tree) -> dict[str, Any]:
+    path = path or "state"  # a private state that is one tensor
     field = path.split("/")[0] if "/" in path else path.removeprefix(trees.STATE).split(".")[0]
     return {
         "name": path,

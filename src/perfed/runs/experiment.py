@@ -78,7 +78,7 @@ class Experiment(BaseModel):
     Raises:
         InputError: one sentence about the first setting that cannot be right, with the nearest name.
 
-    Examples:
+    Example:
         >>> from perfed import Experiment
         >>> asked = Experiment(method="fedper", rounds=3, seeds=(0, 1))
         >>> asked.method.name, asked.rounds, asked.seeds

@@ -12,6 +12,7 @@ from typing import Any
 from ..data.text import Vocabulary
 from ..disk import get_object, hash_file, locked, put, put_json, put_yaml, writing
 from ..errors import RunError
+from ..evaluate.scores import current
 from ..partition import Split
 from ..transport import Private, Store
 from ..trees import Tree
@@ -38,7 +39,7 @@ class Lines:
         lines = []
         for number, text in enumerate(self.path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1], start=1):
             try:
-                lines.append(json.loads(text))
+                lines.append(current(json.loads(text)))
             except (ValueError, RecursionError) as error:
                 raise RunError(f"line {number} of '{self.path}' is damaged: {error}") from error
         return [line for line in lines if last is None or line["round"] <= last]
@@ -147,9 +148,7 @@ class SeedFolder:
         self.lines.sync()
         path = self.path / f"checkpoint-{number}.safetensors"
         write_state(path, server, store)
-        put_json(
-            self.path / "checkpoint.json", {"round": number, "file": path.name, "sha256": hash_file(path)}, kept=GOES_ON
-        )
+        put_json(self.path / "checkpoint.json", {"round": number, "file": path.name, "sha256": hash_file(path)}, kept=GOES_ON)
         for old in self.path.glob("checkpoint-*.safetensors*"):
             if old != path:
                 old.unlink()

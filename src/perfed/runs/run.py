@@ -11,12 +11,12 @@ from .. import machine
 from ..data import Samples
 from ..errors import InputError, RunError
 from ..evaluate.rising import rising
-from ..evaluate.summary import majority, runaway, summarise
+from ..evaluate.summary import majority, others, runaway, summarise
 from ..federation import PARTS, Federation
 from ..partition import Split
 from ..transport import Transport
 from . import code
-from .assemble import Shared, samples_of, stretched
+from .assemble import Shared, samples_of, stretched, there
 from .experiment import Choice, Experiment
 from .folder import RunFolder, fresh
 from .seed import OnRound, Seed, Stop
@@ -54,9 +54,12 @@ def resume(
         rounds: how many it shall have in all, where that is more than were asked for.
         given: objects that cannot be found by name again: method, model, data.
     """
+    experiment = known(folder, given)
+    for what in ("method", "model", "data"):  # refuse before anything is written
+        there(what, getattr(experiment, what))
     if rounds is not None:
         extend(folder, rounds)
-    experiment = known(folder, given)
+        experiment = experiment.but(rounds=rounds)
     return finished(folder, experiment, reshared(folder, experiment), on_round)
 
 
@@ -173,7 +176,12 @@ def clients_of(samples: Samples, split: Split) -> dict[str, Any]:
 
 
 def train(
-    folder: RunFolder, experiment: Experiment, seed: int, shared: Shared, on_round: OnRound | None = None, stop: Stop | None = None
+    folder: RunFolder,
+    experiment: Experiment,
+    seed: int,
+    shared: Shared,
+    on_round: OnRound | None = None,
+    stop: Stop | None = None,
 ) -> None:
     """Run what is left of one seed, or until ``stop`` has a reason; a finished seed costs nothing."""
     place = folder.seed(seed)
@@ -235,12 +243,14 @@ def sum_up(folder: RunFolder) -> dict[str, Any]:
 def summed(asked: Experiment, lines: Mapping[int, list[dict[str, Any]]], who: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the figures of a run from the lines of its seeds."""
     total = {way: sum(line[f"bytes_{way}"] for own in lines.values() for line in own) for way in ("up", "down")}
+    options = {"report": asked.report, "best": asked.best, "series": asked.series}
     rise = rising(lines, report=asked.report, series=asked.series)
     return {
         "rounds": asked.rounds,
         "seeds": list(asked.seeds),
         "seconds": round(sum(line["seconds"] for own in lines.values() for line in own), 3),
-        "accuracy": summarise(lines, report=asked.report, best=asked.best, series=asked.series),
+        "accuracy": summarise(lines, **options),
+        "metrics": others(lines, **options),
         "majority": majority(who),
         "runaway": {str(seed): since for seed, own in lines.items() if (since := runaway(own)) is not None},
         "rising": rise._asdict() if rise else None,

@@ -9,7 +9,6 @@ from ..errors import RunError
 from ..rounds import Protocol, Round, line_of, rounds
 from ..serving.personal import Trained
 from ..transport import Transport, choose
-from ..trees import Tree
 from .assemble import Assembled
 from .folder import SeedFolder
 from .states import digest, read_state
@@ -124,6 +123,3 @@ class Seed:
     def lines(self) -> list[dict[str, Any]]:
         """The rounds that were recorded."""
         return self.history if self.folder is None else self.folder.lines.read()
-
-
-

@@ -16,7 +16,24 @@ _PIECE, _LEAST = 1 << 18, 4096  # numbers of all answers that are mixed at once,
 
 
 def mean(answers: Iterable[T], weights: Tensor | Sequence[float]) -> T:
-    """Return the weighted mean, added up in order and in double precision; whole numbers are rounded."""
+    """Return the weighted mean, added up in order and in double precision; whole numbers are rounded.
+
+    Args:
+        answers: Trees of the same names and shapes, one at a time.
+        weights: One number per answer; only their proportions count.
+
+    Returns:
+        A tree of the same names, shapes and types.
+
+    Raises:
+        ValueError: If nobody answered, or weights and answers differ in number.
+
+    Example:
+        >>> import torch
+        >>> from perfed import mean
+        >>> mean([{"w": torch.tensor(1.0)}, {"w": torch.tensor(5.0)}], [3, 1])
+        {'w': tensor(2.)}
+    """
     share = torch.as_tensor(weights, dtype=torch.float64)
     return combine((share / share.sum()).tolist(), answers)
 
@@ -29,6 +46,19 @@ def mix(matrix: Tensor, answers: Sequence[T]) -> list[T]:
     """Return, for each row of ``matrix``, the answers mixed with that row's weights, in double precision.
 
     All rows are made in one pass over the answers, piece by piece: N² sums of whole models would take minutes for N = 500.
+
+    Args:
+        matrix: Weights, a row per mixture and a column per answer.
+        answers: Trees of the same names and shapes.
+
+    Returns:
+        One tree per row.
+
+    Example:
+        >>> import torch
+        >>> from perfed import mix
+        >>> mix(torch.tensor([[1.0, 0.0], [0.5, 0.5]]), [{"w": torch.tensor(1.0)}, {"w": torch.tensor(3.0)}])
+        [{'w': tensor(1.)}, {'w': tensor(2.)}]
     """
     rows, columns = matrix.double(), list(zip(*map(trees.leaves, answers), strict=True))
     piece = max(_LEAST, _PIECE // max(1, len(answers)))
@@ -76,12 +106,46 @@ def combine(row: Sequence[float], answers: Iterable[T]) -> T:
 
 
 def broadcast(method: Any, server: T, client: int) -> T:
-    """As a ``send``: tell every client everything."""
+    """As a ``send``: tell every client everything.
+
+    Args:
+        method: The method whose verb it is.
+        server: The server's state.
+        client: The client's number.
+
+    Returns:
+        The server's state.
+
+    Example:
+        >>> from perfed import broadcast
+        >>> broadcast(None, {"w": 1}, client=0)
+        {'w': 1}
+    """
     return server
 
 
 def average(method: Any, server: T, ups: Uploads[T]) -> T:
-    """As a ``merge``: the answers, averaged by the method's ``rule``, become the server's state; without one, their mean."""
+    """As a ``merge``: the answers, averaged by the method's ``rule``, become the server's state; without one, their mean.
+
+    Args:
+        method: The method whose verb it is; its ``rule`` is ``mean`` (by samples), ``uniform``, ``median`` or ``trimmed:0.1``.
+        server: The server's state before, which is forgotten.
+        ups: The answers.
+
+    Returns:
+        Their average.
+
+    Raises:
+        ValueError: If nobody answered.
+
+    Example:
+        >>> import torch
+        >>> from perfed import Uploads, average
+        >>> from perfed.methods.fedavg import FedAvg
+        >>> answers = [{"w": torch.tensor(x)} for x in (1.0, 2.0, 9.0)]
+        >>> average(FedAvg(rule="median"), None, Uploads([0, 1, 2], [10, 10, 20], answers))
+        {'w': tensor(2.)}
+    """
     return averaged(getattr(method, "rule", "mean"), ups)
 
 

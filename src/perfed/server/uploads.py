@@ -27,6 +27,20 @@ class Uploads(Generic[Up]):
 
     Answers may still be on their way: a rule that needs one at a time (`mean`) never holds more than one, and
     ``trees`` collects them all for a rule that needs them together.
+
+    Args:
+        ids: The clients that answered, in order.
+        sizes: Training samples of each.
+        answers: What each answered; taken in as it arrives.
+
+    Raises:
+        RuntimeError: If answers are visited a second time without ``trees``.
+
+    Example:
+        >>> from perfed import Uploads
+        >>> ups = Uploads([0, 3], [20, 10], ["a", "b"])
+        >>> len(ups), ups.sizes.tolist(), list(ups)
+        (2, [20.0, 10.0], ['a', 'b'])
     """
 
     def __init__(self, ids: Sequence[int], sizes: Sequence[int], answers: Iterable[Up]) -> None:
@@ -58,11 +72,28 @@ class Uploads(Generic[Up]):
         return self._all
 
     def each(self, field: Callable[[Up], V]) -> "Uploads[V]":
-        """Return the same uploads seen through ``field``."""
+        """Return the same uploads seen through ``field``.
+
+        Args:
+            field: What to take of each answer.
+
+        Returns:
+            Uploads of the same clients.
+
+        Example:
+            >>> from perfed import Uploads
+            >>> list(Uploads([0, 3], [20, 10], [{"w": 1}, {"w": 2}]).each(lambda up: up["w"]))
+            [1, 2]
+        """
         return Uploads(self.ids, self._sizes, (field(tree) for tree in self))
 
     def drain(self) -> None:
-        """Take in what nobody asked for, so that every client has finished."""
+        """Take in what nobody asked for, so that every client has finished.
+
+        Example:
+            >>> from perfed import Uploads
+            >>> Uploads([0, 3], [20, 10], ["a", "b"]).drain()
+        """
         if self._all is None and self._coming is not None:
             for _ in self:
                 pass

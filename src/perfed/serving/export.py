@@ -72,7 +72,7 @@ def export(
     Raises:
         RunError: the model has diverged, or the file does not score as the model does.
 
-    Examples:
+    Example:
         >>> import perfed, tempfile
         >>> model = perfed.run(method="fedper", clients=3, rounds=1, progress=False).model(0)
         >>> card = perfed.export(model, tempfile.mkdtemp() + "/client-0.pt2")

@@ -28,7 +28,7 @@ class PersonalModel(nn.Module):
         client: its number.
         number: the round after which this is the model.
 
-    Examples:
+    Example:
         >>> import perfed
         >>> clients = perfed.federate("digits", clients=3, partition="iid")
         >>> model = perfed.train(clients, "fedper", rounds=1, progress=False).model(0)

@@ -97,6 +97,7 @@ def _facts(own: Federation, samples: Samples, policy: SitePolicy) -> dict[str, A
         "shape": list(own.inputs(own.x[:1], None).shape[1:]),
         "dtype": str(own.inputs(own.x[:1], None).dtype).removeprefix("torch."),
         "words": None if own.vocabulary is None else len(own.vocabulary),
+        "columns": None,
         "name": own.names[0],
         "torch": version("torch"),
     }

@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import __version__, machine
 from ..disk import get_json, put_json
-from ..errors import InputError, RunError, WireError
+from ..errors import InputError, RunError
 from ..runs import parse
 from ..runs.assemble import method_of
 from ..runs.folder import RunFolder, SeedFolder
@@ -20,9 +20,10 @@ from ..runs.seed import OnRound
 from ..runs.states import fingerprint
 from . import keep
 from .exchange import Carrier, Exchange, Patience
+from .facts import agreed, checked
 from .messages import Ask, SiloAnswer
 from .remote import Ahead, Remote, check
-from .seed import AGREED, SeedAtServer
+from .seed import SeedAtServer
 from .terms import Terms
 
 log = logging.getLogger("perfed.silos")
@@ -116,15 +117,10 @@ class Conductor:
         path = folder.silos
         if path.exists():
             return list(get_json(path))
-        agreed: dict[str, Any] = {}
 
         def accept(asked: Ask, answer: SiloAnswer) -> dict[str, Any]:
-            check(asked, answer, agreed)
-            facts = dict(answer.facts)
-            if not (isinstance(facts.get("classes"), list) and isinstance(facts.get("shape"), list)):
-                raise WireError("the silo does not say its classes and the shape of its inputs")
-            agreed.update({k: facts.get(k) for k in AGREED})
-            return facts
+            check(asked, answer, {})
+            return checked(answer.facts)
 
         said: list[str] = []
 
@@ -134,7 +130,7 @@ class Conductor:
             keep.note(folder.refusals, round=0, client=client, why=why)
 
         asks = {i: Ask(**{**vars(ask), "client": i}) for i in range(self.terms.silos)}
-        found = Exchange(self.carrier, asks, accept, self.patience, refuse).run()
+        found = agreed(Exchange(self.carrier, asks, accept, self.patience, refuse).run(), refuse)
         if len(found) < self.terms.least:
             raise RunError(
                 f"{len(found)} of {self.terms.silos} silos are there after {self.terms.deadline:g} s, "

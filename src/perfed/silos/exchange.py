@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from ..errors import PerfedError, WireError
-from .messages import Ask, SiloAnswer
+from .messages import Ask, SiloAnswer, brief, unpack
 
 log = logging.getLogger("perfed.silos")
 
@@ -17,22 +17,38 @@ class Reply(NamedTuple):
 
     message: str  # the id of the message it answers
     answer: SiloAnswer | None
-    error: str = ""
+    error: str = ""  # why nothing came: the message is sent again
+    wrong: str = ""  # why what came cannot be read: the silo is out of this round
+
+    @staticmethod
+    def of(message: str, head: str, body: bytes) -> "Reply":
+        """Return the reply in an answer's two halves, which may be anything."""
+        try:
+            return Reply(message, unpack(SiloAnswer, head, body))
+        except WireError as wrong:
+            return Reply(message, None, wrong=str(wrong))
+
+
+class Place(NamedTuple):
+    """Where a client is reached; what was sent there at another ``since`` is lost."""
+
+    node: int
+    since: str = ""
 
 
 class Carrier(Protocol):
     """Brings messages to nodes; knows which client is behind which node."""
 
-    def nodes(self) -> dict[int, int]:
-        """Return the nodes that are there now, by client."""
+    def nodes(self) -> dict[int, Place]:
+        """Return where the clients are that are there now."""
         ...
 
-    def push(self, asks: Sequence[tuple[int, Ask]], seconds: float) -> list[str | None]:
-        """Send each request to its node; return the messages' ids, nothing for one that could not be sent."""
+    def push(self, asks: Sequence[tuple[Place, Ask]], seconds: float) -> list[str | None]:
+        """Send each request to its place; return the messages' ids, nothing for one that could not be sent."""
         ...
 
-    def pull(self, messages: Sequence[str]) -> list[Reply]:
-        """Return what has come back for these messages."""
+    def pull(self, messages: Sequence[str], wait: float) -> list[Reply]:
+        """Return what has come back for these messages; wait up to so many seconds for something."""
         ...
 
 
@@ -55,6 +71,7 @@ class Exchange:
     patience: Patience
     refuse: Callable[[int, str], None]  # client, why
     flying: dict[str, int] = field(default_factory=dict)  # message → client
+    sent: dict[str, Place] = field(default_factory=dict)  # message → where it went
     got: dict[int, Any] = field(default_factory=dict)
     out: set[int] = field(default_factory=set)  # clients whose answer was no
     rest: dict[int, float] = field(default_factory=dict)  # client → not before
@@ -65,18 +82,18 @@ class Exchange:
         while self._open() and (now := time.monotonic()) < end:
             try:
                 if now >= look:
-                    look = now + min(1.0, self.patience.again)
                     self._send(now, end - now)
+                    look = time.monotonic() + min(1.0, self.patience.again)
                 if self.flying:
-                    for reply in self.carrier.pull(list(self.flying)):
+                    for reply in self.carrier.pull(list(self.flying), max(0.05, look - time.monotonic())):
                         self._take(reply)
+                elif self._open():
+                    time.sleep(self.patience.poll)
             except PerfedError:
                 raise
             except Exception as trouble:  # the link is down or restarting: it may come back
                 log.warning("the link does not answer (%s: %s); trying again", type(trouble).__name__, trouble)
                 time.sleep(self.patience.again)
-            if self._open():
-                time.sleep(self.patience.poll)
         for client in sorted(self._open()):
             log.warning("client %d did not answer within %g s", client, self.patience.deadline)
         return dict(sorted(self.got.items()))
@@ -86,17 +103,17 @@ class Exchange:
 
     def _send(self, now: float, left: float) -> None:
         """Send what is due to every client that is there and has no message on its way."""
+        places = self.carrier.nodes()
+        for former in [m for m, i in self.flying.items() if i in places and places[i] != self.sent[m]]:
+            log.warning("client %d came back since it was asked; sending again", self.flying.pop(former))
         due = [i for i in sorted(self._open() - set(self.flying.values())) if self.rest.get(i, 0.0) <= now]
-        if not due:
-            return
-        nodes = self.carrier.nodes()
-        ready = [i for i in due if i in nodes]
+        ready = [i for i in due if i in places]
         if not ready:
             return
-        sent = self.carrier.push([(nodes[i], self.asks[i]) for i in ready], left)
+        sent = self.carrier.push([(places[i], self.asks[i]) for i in ready], left)
         for i, message in zip(ready, sent, strict=True):
             if message:
-                self.flying[message] = i
+                self.flying[message], self.sent[message] = i, places[i]
             else:
                 self.rest[i] = now + self.patience.again
 
@@ -105,6 +122,9 @@ class Exchange:
         if client is None or client in self.got:
             self.refuse(-1 if client is None else client, "an answer that was already given, or to nothing that was asked")
             return
+        if reply.wrong:
+            self._refused(client, reply.wrong)
+            return
         if reply.answer is None:
             log.warning("client %d: %s; sending again", client, reply.error)
             self.rest[client] = time.monotonic() + self.patience.again
@@ -112,5 +132,10 @@ class Exchange:
         try:
             self.got[client] = self.accept(self.asks[client], reply.answer)
         except WireError as wrong:
-            self.out.add(client)
-            self.refuse(client, str(wrong))
+            self._refused(client, str(wrong))
+        except Exception as wrong:  # whatever an answer does to who reads it costs only its silo
+            self._refused(client, f"the answer cannot be read ({type(wrong).__name__}: {brief(wrong)})")
+
+    def _refused(self, client: int, why: str) -> None:
+        self.out.add(client)
+        self.refuse(client, why)

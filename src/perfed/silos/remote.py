@@ -9,19 +9,19 @@ import torch
 
 from .. import trees
 from ..errors import RunError, WireError
+from ..evaluate.scores import UNSEEN, Score
 from ..federation import Federation
 from ..server import Uploads
 from ..transport.serial import one_thread
-from ..transport.site import Private, Score, Site
+from ..transport.site import Private, Site
 from ..transport.store import Store
 from ..trees import Tree
 from ..wire import Ledger, decode, encode
 from .exchange import Carrier, Exchange, Patience
+from .facts import checked, differs
 from .messages import Ask, SiloAnswer
 
 log = logging.getLogger("perfed.silos")
-
-UNSEEN = Score(0, 0, float("nan"))
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Remote:
                 f"at least {self.ahead.least} must; start again to go on from the last checkpoint"
             )
         self.absent = [i for i in ids if i not in found]
-        self.after = {i: _score(a.answer.after) for i, a in found.items() if a.answer.after is not None}
+        self.after = {i: Score.of(a.answer.after) for i, a in found.items() if a.answer.after is not None}
         for i, accepted in found.items():
             self.known.versions[i], self.known.digests[i] = number, accepted.answer.digest
             self.known.sizes[i] = accepted.answer.facts["sizes"][0]
@@ -114,7 +114,7 @@ class Remote:
         rows = []
         for i in ids:
             scores = found[i].answer.scores if i in found else ()
-            rows.append([_score(s) for s in scores] if scores else [UNSEEN] * len(parts))
+            rows.append([Score.of(s) for s in scores] if scores else [UNSEEN] * len(parts))
         return rows
 
     def close(self) -> None:
@@ -146,7 +146,7 @@ class Remote:
         self.refused.append((client, why))
 
 
-def check(ask: Ask, answer: SiloAnswer, facts: dict[str, Any]) -> None:
+def check(ask: Ask, answer: SiloAnswer, others: dict[str, Any]) -> None:
     """Refuse an answer of another client, experiment, round or version, and one that says no."""
     if answer.refused:
         raise WireError(f"the silo refused: {answer.refused}")
@@ -154,20 +154,17 @@ def check(ask: Ask, answer: SiloAnswer, facts: dict[str, Any]) -> None:
         asked, said = getattr(ask, name), getattr(answer, name)
         if asked != said:
             raise WireError(f"the answer is for {name} {said}, asked was {asked}")
-    sizes = answer.facts.get("sizes")
-    if not (isinstance(sizes, list) and len(sizes) == 3 and all(type(n) is int and n >= 0 for n in sizes)):
-        raise WireError(f"the answer's sizes should be three counts, not {sizes!r}")
-    if ask.verb == "work" and sizes[0] < 1:
+    facts = checked(answer.facts)
+    if ask.verb == "work" and facts["sizes"][0] < 1:
         raise WireError("the silo has no training samples")
-    for name, expected in facts.items():
-        if answer.facts.get(name) != expected:
-            raise WireError(f"the silo's {name} is {answer.facts.get(name)!r}, the others' is {expected!r}")
+    if others and (wrong := differs(facts, others)):
+        raise WireError(wrong)
     if answer.scores and len(answer.scores) != len(ask.parts):
         raise WireError(f"the answer scores {len(answer.scores)} parts, asked were {len(ask.parts)}")
-
-
-def _score(found: tuple[int, int, float | None]) -> Score:
-    return Score(found[0], found[1], float("nan") if found[2] is None else found[2])
+    sizes = dict(zip(("train", "validation", "test"), facts["sizes"], strict=True))
+    for part, row in zip(ask.parts, answer.scores, strict=False):
+        if row["count"] != sizes[part]:
+            raise WireError(f"the answer scores {row['count']} samples of {part}, the silo says it has {sizes[part]}")
 
 
 def answer_like(site: Site, server: Tree, first: Private) -> Tree:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..errors import InputError
 from ..federation import Federation
 from ..rounds import Protocol, line_of, rounds
 from ..runs.assemble import assemble
@@ -18,10 +17,9 @@ from ..runs.states import fingerprint
 from ..transport import Private, Store
 from ..trees import Tree
 from . import keep
+from .facts import AGREED
 from .remote import Known, Remote
 from .terms import Terms
-
-AGREED = ("classes", "shape", "dtype", "words")  # what the silos' data must have in common
 
 
 class Saved(NamedTuple):
@@ -47,7 +45,7 @@ class SeedAtServer:
         self.parts = ("test", "validation") if any(s and s["sizes"][1] for s in silos) else ("test",)
         made = assemble(settings, seed, self.federation, words=facts["words"])
         self.method, self.site, self.server, self.first = made.method, made.site, made.server, made.first
-        agreed = {k: facts[k] for k in AGREED}
+        agreed = {k: facts.get(k) for k in AGREED}
         self.known = Known([0] * terms.silos, [""] * terms.silos, sizes, agreed)
         self.lines, self.start = folder.lines, 0
 
@@ -120,10 +118,7 @@ class SeedAtServer:
 
 def _faraway(facts: dict[str, Any], sizes: list[int], seed: int) -> Federation:
     """Return a federation whose samples are elsewhere: only shapes and sizes are right."""
-    kind = getattr(torch, str(facts["dtype"]))
-    if not isinstance(kind, torch.dtype):
-        raise InputError(f"the silos' inputs have an unknown type {facts['dtype']!r}")
-    x = torch.zeros(2, *facts["shape"], dtype=kind)
+    x = torch.zeros(2, *facts["shape"], dtype=getattr(torch, facts["dtype"]))
     rows = tuple(torch.zeros((), dtype=torch.int64).expand(n) for n in sizes)
     none = tuple(torch.zeros(0, dtype=torch.int64) for _ in sizes)
     return Federation(

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from .. import __version__
 from ..errors import InputError, PerfedError, WireError
+from ..evaluate.scores import Score
 from ..runs.states import fingerprint
 from ..serving.personal import PersonalModel
-from ..transport import Private, Score, one_thread
+from ..transport import Private, one_thread
 from ..trees import Tree
 from ..wire import decode, encode
 from . import keep
@@ -80,7 +81,7 @@ class Silo:
             else:
                 up, private, whole = site.train(0, down, private, ask.train)
                 if ask.after and policy.metrics:
-                    after = _row(site.after(0, down, whole, private.mine, ask.train))
+                    after = site.after(0, down, whole, private.mine, ask.train).plain()
                 body = encode(up, site.withheld)
                 states.put(ask.train, private, base=ask.base, request=request, body=body, extra={"after": after})
             states.settle(ask.base)
@@ -88,8 +89,8 @@ class Silo:
         return replace(
             plain,
             facts=job.facts,
-            scores=tuple(_row(s) for s in scores),
-            after=tuple(after) if after else None,
+            scores=tuple(s.plain() for s in scores),
+            after=after,
             digest=fingerprint(private).hex() if ask.seeded else "",
             seconds={k: round(v, 4) for k, v in spent.items()} | {"cpu": round(time.process_time(), 3)},
             body=body,
@@ -151,8 +152,3 @@ def _opened(body: bytes, job: Assignment) -> Tree:
         except WireError as other:
             wrong.append(other)
     raise wrong[0]
-
-
-def _row(score: Score) -> tuple[int, int, float | None]:
-    known = score.loss == score.loss and abs(score.loss) != float("inf")
-    return score.correct, score.count, score.loss if known else None

@@ -3,7 +3,7 @@
 from .auto import choose
 from .pooled import Pooled
 from .serial import Serial, Transport, one_thread
-from .site import ClientError, Private, Score, Site
+from .site import ClientError, Private, Site
 from .stacked import Stacked, why_not
 from .store import Store
 
@@ -11,7 +11,6 @@ __all__ = [
     "ClientError",
     "Pooled",
     "Private",
-    "Score",
     "Serial",
     "Site",
     "Stacked",

@@ -14,11 +14,12 @@ import torch
 
 from .. import trees
 from ..errors import InputError, PerfedError, RunError
+from ..evaluate.scores import Score
 from ..server import Uploads, broadcast, in_turn
 from ..trees import Tree
 from ..wire import Ledger
 from .arena import Arena
-from .site import ClientError, Score, Site
+from .site import ClientError, Site
 from .store import Store
 
 _AHEAD = 2  # jobs per worker: one that runs and one that waits, so that no worker does

@@ -7,10 +7,11 @@ from typing import Any, Protocol
 
 import torch
 
+from ..evaluate.scores import Score
 from ..server import Uploads
 from ..trees import Tree
 from ..wire import Ledger, decode, encode
-from .site import Score, Site
+from .site import Site
 from .store import Store
 
 

@@ -1,15 +1,16 @@
 """What happens at a client, whatever carries the messages there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from .. import keys
 from ..errors import InputError, PerfedError
+from ..evaluate.metrics import Asked, Metric, measure, select
+from ..evaluate.scores import Score
 from ..federation import Federation
 from ..method import Method
 from ..task import Task
@@ -24,15 +25,6 @@ class Private(NamedTuple):
     kept: Params  # leaves of the network that never leave under the BatchNorm policy
 
 
-@dataclass(frozen=True)
-class Score:
-    """How one client's model did on one part of its data."""
-
-    correct: int
-    count: int
-    loss: float  # mean cross-entropy; nan where there is no sample
-
-
 class ClientError(PerfedError):
     """A verb failed at a client; the message names both."""
 
@@ -45,10 +37,15 @@ class Site:
     task: Task
     federation: Federation
     withheld: Withheld
+    metrics: tuple[Metric, ...] = select(())
 
     @staticmethod
     def of(
-        method: Method[Any, Any, Any, Any], task: Task, federation: Federation, clients: int | None = None
+        method: Method[Any, Any, Any, Any],
+        task: Task,
+        federation: Federation,
+        metrics: Sequence[Asked] = (),
+        clients: int | None = None,
     ) -> tuple["Site", Tree, Private]:
         """Return the site, the server's first state and every client's first private state.
 
@@ -62,7 +59,8 @@ class Site:
         for part in task.parts.values():
             start |= part.start
         names = task.withheld(method.norm)
-        return Site(method, task, federation, Withheld({k: start[k] for k in sorted(names)})), server, Private(mine, {})
+        withheld = Withheld({k: start[k] for k in sorted(names)})
+        return Site(method, task, federation, withheld, select(metrics)), server, Private(mine, {})
 
     def train(self, client: int, down: Tree, private: Private, number: int) -> tuple[Tree, Private, Tree]:
         """Return a client's answer, its next private state, and the answer before anything was withheld."""
@@ -96,13 +94,9 @@ class Site:
         return self.judge(client, self.method.after(down, whole), mine, number, ("test",))[0]
 
     def _score(self, client: int, predict: Callable[[Tensor], Tensor], part: str) -> Score:
-        correct, count, loss = 0, 0, 0.0
-        for batch in self.federation.batches(client, part):
-            logits = predict(batch.x)
-            correct += int((logits.argmax(1) == batch.y).sum())
-            loss += float(F.cross_entropy(logits, batch.y, reduction="sum"))
-            count += len(batch.y)
-        return Score(correct, count, loss / count if count else float("nan"))
+        batches = [(predict(batch.x), batch.y) for batch in self.federation.batches(client, part)]
+        scores, labels = zip(*batches, strict=True)
+        return measure(self.metrics, torch.cat(scores), torch.cat(labels))
 
     def _named(self, verb: str, client: int) -> "_Named":
         return _Named(

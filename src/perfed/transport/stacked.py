@@ -10,14 +10,15 @@ from torch.func import vmap
 
 from .. import keys, trees
 from ..errors import InputError
+from ..evaluate.metrics import measure, measure_each
+from ..evaluate.scores import Score
 from ..local import Shard
-from ..local.losses import surprise
 from ..method import Method
 from ..server import Uploads, broadcast, in_turn
 from ..trees import Tree
 from ..wire import Ledger
 from .serial import one_thread
-from .site import Private, Score, Site
+from .site import Private, Site
 from .store import Store
 
 _ROOM = 256 << 20  # bytes that a chunk's states and inputs may take
@@ -101,11 +102,9 @@ class Stacked:
             ways = (0, 0, 0, None if size is None else 0, 0)
             down, private = vmap(adapted, in_dims=ways, randomness="different")(down, private, rows, size, key)
 
-        def one(down: Tree, private: Private, rows: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
-            x, y = site.federation.inputs(site.federation.x[rows], None), site.federation.y[rows]
-            logits = method.predict(site.task.served, site.withheld.overlay(down, private.kept), private.mine, x)
-            loss = surprise(logits, y)
-            return ((logits.argmax(1) == y) & real).sum(), torch.where(real, loss, 0.0).sum()
+        def one(down: Tree, private: Private, rows: Tensor) -> Tensor:
+            x = site.federation.inputs(site.federation.x[rows], None)
+            return method.predict(site.task.served, site.withheld.overlay(down, private.kept), private.mine, x)
 
         columns = []
         with torch.no_grad():
@@ -113,16 +112,10 @@ class Stacked:
                 rows, size, _ = self._rows(chunk, part, number, masked=True)
                 assert size is not None
                 if not rows.shape[1]:
-                    columns.append([Score(0, 0, float("nan"))] * len(chunk))
+                    columns.append([measure(site.metrics, rows[0], rows[0])] * len(chunk))
                     continue
-                real = torch.arange(rows.shape[1], device=rows.device)[None] < size[:, None]
-                correct, loss = vmap(one)(down, private, rows, real)
-                columns.append(
-                    [
-                        Score(c, n, z / n if n else float("nan"))
-                        for c, n, z in zip(correct.tolist(), size.tolist(), loss.tolist(), strict=True)
-                    ]
-                )
+                logits = vmap(one)(down, private, rows)
+                columns.append(measure_each(site.metrics, logits, site.federation.y[rows], size.tolist()))
         return [list(row) for row in zip(*columns, strict=True)]
 
     def _states(self, server: Tree, chunk: list[int]) -> tuple[Tree, Private]:

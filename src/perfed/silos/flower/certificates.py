@@ -114,20 +114,24 @@ def node(folder: Path) -> bytes:
 
 def roster(folder: Path, silos: int) -> dict[bytes, int]:
     """Return the silos' public keys as Flower spells them, with the client behind each."""
-    extra("cryptography", "flower")
-    from cryptography.hazmat.primitives import serialization as s
-
     found = {}
     for i in range(silos):
-        path = folder / "keys" / f"silo-{i}.pub"
-        try:
-            key = s.load_ssh_public_key(path.read_bytes())
-        except (OSError, ValueError) as wrong:
-            raise InputError(f"cannot read the public key '{path}' of silo {i}: {wrong}") from wrong
-        found[key.public_bytes(s.Encoding.PEM, s.PublicFormat.SubjectPublicKeyInfo)] = i
+        found[pem_of(folder / "keys" / f"silo-{i}.pub")] = i
     if len(found) < silos:
         raise InputError(f"two silos in '{folder / 'keys'}' have the same key")
     return found
+
+
+def pem_of(path: Path) -> bytes:
+    """Return a silo's public key as Flower spells it."""
+    extra("cryptography", "flower")
+    from cryptography.hazmat.primitives import serialization as s
+
+    try:
+        key = s.load_ssh_public_key(path.read_bytes())
+    except (OSError, ValueError) as wrong:
+        raise InputError(f"cannot read the public key '{path}': {wrong}") from wrong
+    return key.public_bytes(s.Encoding.PEM, s.PublicFormat.SubjectPublicKeyInfo)
 
 
 def days_left(path: Path) -> float:

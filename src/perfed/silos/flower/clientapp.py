@@ -22,9 +22,9 @@ def _answer(message: Message, context: Context) -> Message:
     if socket:
         head, body = _handed(socket, head, body)
     else:
-        from .resident import answer
+        from .resident import Resident
 
-        head, body = answer(config, head, body)
+        head, body = Resident(config).answer(head, body)
     return Message(record(head, body), reply_to=message)
 
 

@@ -8,8 +8,9 @@ from typing import Any
 from ...errors import InputError, PerfedError, extra, install
 from ...runs import parse
 from . import certificates
+from .address import address
+from .engine import TRIED, installed
 from .layout import silos_of
-from .operate import address
 
 Finding = dict[str, str]  # what, state (ok, warning, wrong), note
 
@@ -46,14 +47,11 @@ def _finding(what: str, state: str, note: str) -> Finding:
 
 
 def _flower() -> Finding:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        found = version("flwr")
-    except PackageNotFoundError:
+    found = installed()
+    if not found:
         return _finding("flwr", "wrong", f"not installed; {install('flower')}")
-    fine = found.split(".")[:2] == ["1", "41"]
-    return _finding("flwr", "ok" if fine else "warning", found if fine else f"{found}; perfed was run with 1.41")
+    fine = found.split(".")[:2] == TRIED.split(".")
+    return _finding("flwr", "ok" if fine else "warning", found if fine else f"{found}; perfed was run with {TRIED}")
 
 
 def _private(path: Path) -> Finding:
@@ -77,6 +75,7 @@ def _server(part: Path) -> Iterator[Finding]:
 
     host = address(part)["host"]
     yield _private(part / "server.key")
+    yield _private(part / "operator.key")
     yield _dated(part / "ca.crt")
     yield _dated(part / "server.crt")
     if not certificates.signed_by(part / "server.crt", part / "ca.crt"):

@@ -1,5 +1,6 @@
 """A deployment's folder: the authority, the server's part, and one part per silo that can be carried away alone."""
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,26 +11,8 @@ import yaml
 from ...errors import InputError, RunError
 from ...runs import parse
 from ...runs.experiment import Experiment
+from .. import keep
 from . import certificates
-
-_APP = """\
-[project]
-name = "perfed-deployment"
-version = "1.0.0"
-description = "The installed perfed, and nothing else"
-license = "Apache-2.0"
-dependencies = ["perfed[flower]"]
-
-[tool.flwr.app]
-publisher = "perfed"
-
-[tool.flwr.app.components]
-serverapp = "perfed.silos.flower.serverapp:app"
-clientapp = "perfed.silos.flower.clientapp:app"
-
-[tool.flwr.app.config]
-folder = "."
-"""
 
 _SCRIPT = """\
 #!/bin/sh
@@ -78,18 +61,17 @@ def init(
     settings = parse.load(file, [*overrides, f"clients={silos}"])
     server = folder / "server"
     (server / "keys").mkdir(parents=True)
-    (server / "app").mkdir()
     (folder / "ca").mkdir(mode=0o700)
     certificates.authority(folder / "ca")
     certificates.server(folder / "ca", server, [address.host, "localhost", "127.0.0.1"])
     (server / "ca.crt").write_bytes((folder / "ca" / "ca.crt").read_bytes())
-    (server / "app" / "pyproject.toml").write_text(_APP, encoding="utf-8")
+    keep.put(server / "operator.key", f"{secrets.token_hex(32)}\n".encode())
     plain = {k: v for k, v in settings.plain().items() if v != Experiment().plain()[k] or k in _ALWAYS}
     _yaml(server / "experiment.yaml", plain)
     _yaml(server / "server.yaml", {"silos": silos, "deadline": 600, "least": silos, **(terms or {})})
     _yaml(server / "address.yaml", {"host": address.host, "port": address.port, "listen": address.listen})
-    _script(server / "start.sh", "The link that silos connect to, with the executor that runs the server's part.", "link")
-    _script(server / "run.sh", "Registers the silos' keys and runs the experiment; again after a stop: goes on.", "run")
+    _script(server / "start.sh", "The link that silos connect to.", "link")
+    _script(server / "run.sh", "Runs the experiment; again after a stop: goes on.", "run")
     for i in range(silos):
         _silo(folder, i, settings, address, bool((terms or {}).get("seeded_private")))
     return sorted(p for p in folder.rglob("*") if p.is_file())

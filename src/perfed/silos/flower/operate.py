@@ -1,10 +1,9 @@
-"""Starting, following and ending a deployment: the link with its executor, the silos' nodes, and a run."""
+"""Starting, following and ending a deployment: the link, the silos, and the process that conducts the experiment."""
 
 import json
 import os
 import signal
 import ssl
-import subprocess
 import sys
 import time
 import urllib.error
@@ -19,6 +18,8 @@ from ...errors import InputError, RunError, extra
 from ...runs import parse
 from ...runs.experiment import Experiment
 from ..keep import busy
+from .address import address
+from .engine import misfit
 from .layout import silos_of
 from .processes import Child, end_all, environment, program
 
@@ -28,14 +29,6 @@ OnLine = Callable[[int, dict[str, Any]], None]  # seed, a line of rounds.jsonl
 _TRIES = 3  # starts of a run whose server's part ended without a word
 
 
-def address(folder: Path) -> dict[str, Any]:
-    """Return host, port and what else a part's ``address.yaml`` says."""
-    found = parse.read_yaml(folder / "address.yaml")
-    if not isinstance(found.get("host"), str) or type(found.get("port")) is not int:
-        raise InputError(f"'{folder / 'address.yaml'}' needs `host: NAME` and `port: NUMBER`")
-    return found
-
-
 def _env(folder: Path, mark: str) -> dict[str, str]:
     home = folder.resolve() / "flower"
     home.mkdir(exist_ok=True, mode=0o700)
@@ -43,38 +36,25 @@ def _env(folder: Path, mark: str) -> dict[str, str]:
 
 
 def link(server: Path, mark: str) -> list[Child]:
-    """Return the SuperLink and, apart from it so that a restart of the link loses no run, the executor."""
+    """Return the link: the engine's SuperLink behind perfed's gate."""
     extra("flwr", "flower")
     server = server.resolve()
-    where, env = address(server), _env(server, mark)
-    superlink = [
-        program("flower-superlink"),
-        *("--ssl-ca-certfile", str(server / "ca.crt")),
-        *("--ssl-certfile", str(server / "server.crt")),
-        *("--ssl-keyfile", str(server / "server.key")),
-        "--enable-supernode-auth",
-        *("--isolation", "process"),
-        *("--database", str(server / "link.db")),
-        *("--host", str(where.get("listen", "127.0.0.1"))),
-        *("--port", str(where["port"])),
-        "--disable-runtime-dependency-installation",
-    ]
-    executor = [
-        program("flower-superexec"),
-        *("--runtime-api-address", f"{where['host']}:{where['port']}"),
-        *("--root-certificates", str(server / "ca.crt")),
-    ]
-    return [
-        Child("link", superlink, env, server / "logs" / "link.log", kept=True),
-        Child("executor", executor, env, server / "logs" / "executor.log", kept=True),
-    ]
+    command = [sys.executable, "-m", "perfed.silos.flower.link", str(server)]
+    return [Child("link", command, _env(server, mark), server / "logs" / "link.log", kept=True, back=0.5)]
 
 
-def silo(folder: Path, mark: str) -> list[Child]:
-    """Return a silo's resident worker and its SuperNode."""
+def silo(folder: Path, mark: str, ordinary: bool = False) -> list[Child]:
+    """Return a silo's process; ``ordinary``, a resident worker and the engine's own SuperNode."""
     extra("flwr", "flower")
     folder = folder.resolve()
-    where = address(folder)
+    if not ordinary:
+        command = [sys.executable, "-m", "perfed.silos.flower.node", str(folder)]
+        return [Child(folder.name, command, _env(folder, mark), folder / "logs" / "node.log", kept=True, back=0.5)]
+    from .pinned import programs
+
+    where, env = address(folder), _env(folder, mark)
+    socket = folder / "flower" / "worker"
+    env["PATH"] = os.pathsep.join([str(programs(folder / "flower" / "bin")), env["PATH"]])
     command = [
         program("flower-supernode"),
         *("--root-certificates", str(folder / "ca.crt")),
@@ -83,14 +63,20 @@ def silo(folder: Path, mark: str) -> list[Child]:
         *("--host", "127.0.0.1", "--port", str(where.get("runtime", 9094))),
         *("--node-config", f"silo='{folder / 'silo.yaml'}'"),
     ]
-    env = _env(folder, mark)
     node = Child(folder.name, command, env, folder / "logs" / "node.log", kept=True)
-    socket = folder / "flower" / "worker"
     if len(str(socket)) > 100:  # longer than a socket's path may be: every message loads torch and the data anew
         return [node]
     node.env["PERFED_WORKER"] = str(socket)
     serve = [sys.executable, "-m", "perfed.silos.flower.resident", str(folder / "silo.yaml"), str(socket)]
     return [Child(f"{folder.name} worker", serve, env, folder / "logs" / "worker.log", kept=True, back=0.5), node]
+
+
+def nursery(folders: Sequence[Path], mark: str) -> Child:
+    """Return one process for the silos of this machine, which loads once and has a process of its own for each."""
+    extra("flwr", "flower")
+    command = [sys.executable, "-m", "perfed.silos.flower.node", *(str(folder.resolve()) for folder in folders)]
+    env = _env(folders[0], mark)
+    return Child("silos", command, env, folders[0].resolve().parent / "logs" / "silos.log", kept=True, back=0.5)
 
 
 def healthy(server: Path) -> bool:
@@ -115,35 +101,11 @@ def until_healthy(server: Path, children: Sequence[Child], seconds: float = 60.0
         time.sleep(0.2)
 
 
-def register(server: Path, mark: str) -> None:
-    """Tell the link which keys may connect; keys it knows already stay as they are."""
+def conduct(server: Path, mark: str) -> Child:
+    """Return the process that conducts the server's experiment."""
     server = server.resolve()
-    env, where = _env(server, mark), address(server)
-    config = (
-        '[superlink]\ndefault = "deployment"\n\n[superlink.deployment]\n'
-        f'address = "{where["host"]}:{where["port"]}"\nroot-certificates = "{server / "ca.crt"}"\n'
-    )
-    (server / "flower" / "config.toml").write_text(config, encoding="utf-8")
-    keys = [str(key) for key in sorted((server / "keys").glob("silo-*.pub"))]
-    asked = subprocess.run(
-        [sys.executable, "-m", "perfed.silos.flower.registrar", *keys],
-        env=env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    if asked.returncode:
-        raise RunError(f"a silo's key could not be registered: {' '.join(asked.stderr.split())[:300]}")
-
-
-def submit(server: Path, mark: str) -> Child:
-    """Return the process that starts a run at the link and waits for its end."""
-    server = server.resolve()
-    command = [program("flwr"), "run", str(server / "app"), "deployment", "--stream"]
-    command += ["--run-config", f"folder='{server}'"]
-    return Child("run", command, _env(server, mark), server / "logs" / "run.log")
+    command = [sys.executable, "-m", "perfed.silos.flower.conduct", str(server)]
+    return Child("conductor", command, _env(server, mark), server / "logs" / "conductor.log")
 
 
 class Follower:
@@ -187,10 +149,10 @@ def follow(server: Path, mark: str, children: Sequence[Child] = (), on_line: OnL
     stopped = server / "stopped.txt"
     for _ in range(_TRIES):
         stopped.unlink(missing_ok=True)
-        run = submit(server, mark)
+        run = conduct(server, mark)
         run.start()
         try:
-            while run.alive or busy(server):  # who follows is cut off when the link restarts; the run is not
+            while run.alive or busy(server):  # an earlier conductor may still be at work
                 _tend(children, watch)
         finally:
             run.end(1.0)
@@ -198,9 +160,6 @@ def follow(server: Path, mark: str, children: Sequence[Child] = (), on_line: OnL
             return watch.run
         if stopped.exists():
             raise RunError(stopped.read_text(encoding="utf-8").strip())
-        end = time.monotonic() + 120.0
-        while not healthy(server) and time.monotonic() < end:
-            _tend(children, watch)
     raise RunError(f"the run ended before its last round; see '{server / 'logs'}', then start it again to go on")
 
 
@@ -245,8 +204,14 @@ def fresh_mark() -> str:
     return os.urandom(8).hex()
 
 
-def local(folder: Path, say: Say = lambda text: None, on_line: OnLine | None = None, mark: str | None = None) -> Path:
-    """Start link, executor and silos on this machine, run the experiment, and end everything that was started."""
+def local(
+    folder: Path,
+    say: Say = lambda text: None,
+    on_line: OnLine | None = None,
+    mark: str | None = None,
+    ordinary: bool = False,
+) -> Path:
+    """Start link and silos on this machine, run the experiment, and end everything that was started."""
     mark = mark or fresh_mark()
     server, silos = folder / "server", silos_of(folder)
     if not (server / "address.yaml").is_file() or not silos:
@@ -257,15 +222,9 @@ def local(folder: Path, say: Say = lambda text: None, on_line: OnLine | None = N
     children: list[Child] = []
     with ended(children, mark):
         children += link(server, mark)
+        why = "the ordinary SuperNode was asked for" if ordinary else misfit()
+        children += [child for part in silos for child in silo(part, mark, True)] if why else [nursery(silos, mark)]
         for child in children:
             child.start()
-        until_healthy(server, children)
-        say("the link is up")
-        register(server, mark)
-        for part in silos:
-            own = silo(part, mark)
-            children += own
-            for child in own:
-                child.start()
-        say(f"{len(silos)} silos are starting")
+        say(f"the link and {len(silos)} silos are starting" + (f" on ordinary SuperNodes: {why}" if why else ""))
         return follow(server, mark, children, on_line)

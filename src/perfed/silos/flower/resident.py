@@ -1,6 +1,7 @@
-"""A silo's worker: stays, with torch and the silo's data loaded, and answers what the short-lived ClientApps hand it."""
+"""A silo that stays, with torch and the silo's data loaded: answers messages, here or for Flower's short-lived ClientApps."""
 
 import contextlib
+import logging
 import os
 import sys
 from dataclasses import replace
@@ -12,33 +13,45 @@ from ..config import SiloConfig
 from ..messages import Ask, SiloAnswer, pack, unpack
 from ..silo import Silo
 
+log = logging.getLogger("perfed.silo")
 
-def answer(path: Path, head: str, body: bytes, before: Silo | None = None) -> tuple[str, bytes]:
-    """Return the silo's answer to a message; configuration and policy are read anew for every one."""
-    config = SiloConfig.load(path)
-    silo = before or Silo(config)
-    silo.config = config
-    try:
-        found = silo.answer(unpack(Ask, head, body))
-    except WireError as wrong:
-        found = SiloAnswer(experiment="", client=config.client, base=-1, refused=str(wrong))
-    try:
-        return pack(found)
-    except ValueError:  # a score that JSON has no number for
-        return pack(replace(found, scores=(), after=None, body=b"", refused="the silo's scores are not numbers"))
+
+class Resident:
+    """Answers messages; configuration and policy are read anew for every one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.silo = Silo(SiloConfig.load(path))
+
+    def answer(self, head: str, body: bytes) -> tuple[str, bytes]:
+        """Return the silo's answer to a message."""
+        self.silo.config = SiloConfig.load(self.path)
+        try:
+            found = self.silo.answer(unpack(Ask, head, body))
+        except WireError as wrong:
+            return self.foreign(str(wrong))
+        try:
+            return pack(found)
+        except ValueError:  # a score that JSON has no number for
+            return pack(replace(found, scores=(), after=None, body=b"", refused="the silo's scores are not numbers"))
+
+    def foreign(self, why: str) -> tuple[str, bytes]:
+        """Refuse a message that is none of perfed's."""
+        log.warning("refused a message that is none of perfed's: %s", why)
+        return pack(SiloAnswer(experiment="", client=self.silo.config.client, base=-1, refused=why))
 
 
 def serve(path: Path, socket: Path) -> None:
-    """SiloAnswer one message after the other, for ever; only this user can connect."""
+    """Answer one message after the other, for ever; only this user can connect."""
     socket.unlink(missing_ok=True)
-    silo = Silo(SiloConfig.load(path))
+    silo = Resident(path)
     before = os.umask(0o177)
     listener = Listener(str(socket), family="AF_UNIX")
     os.umask(before)
     while True:
         with contextlib.suppress(EOFError, ConnectionError), listener.accept() as line:
             head, body = line.recv_bytes().decode(), line.recv_bytes()
-            head, body = answer(path, head, body, silo)
+            head, body = silo.answer(head, body)
             line.send_bytes(head.encode())
             line.send_bytes(body)
 

@@ -1,146 +1,27 @@
-"""The contract, checked: what every method must pass, public, for authors of methods.
-
->>> from perfed.testing import check_method
->>> from perfed.methods.fedper import FedPer
->>> check_method(FedPer())
-"""
+"""The checks of the contract, one by one."""
 
 import copy
 import pickle
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import FrozenInstanceError, dataclass, fields, replace
+from dataclasses import FrozenInstanceError, fields, replace
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor, nn
 
-from . import keys, trees
-from .errors import InputError
-from .federation import Federation
-from .local import Budget
-from .method import Method
-from .rounds import Protocol, Round, rounds
-from .runs.states import read_state, write_state
-from .sampling import Sampling
-from .task import Task
-from .transport import Pooled, Private, Serial, Site, Stacked, Store, Transport, why_not
-from .transport.site import ClientError
-from .trees import Tree
-from .wire import encode
-
-AnyMethod = Method[Any, Any, Any, Any]
-CLASSES, FEATURES = 3, 6
-
-
-class Net(nn.Module):
-    """A small network with a body and a head, with or without BatchNorm."""
-
-    def __init__(self, norm: bool = False) -> None:
-        super().__init__()
-        middle = [nn.Linear(FEATURES, 16, bias=False), nn.BatchNorm1d(16)] if norm else [nn.Linear(FEATURES, 16)]
-        self.body = nn.Sequential(*middle, nn.ReLU(), nn.Linear(16, 8), nn.ReLU())
-        self.head = nn.Linear(8, CLASSES)
-
-
-def task(norm: bool = False, seed: int = 0) -> Task:
-    """Return the small network as a task."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        net = Net(norm)
-    return Task.of(net, (FEATURES,), CLASSES, seed=seed)
-
-
-def _same(x: Tensor, key: Tensor | None) -> Tensor:
-    return x
-
-
-def federation(clients: int = 5, *, sizes: list[int] | None = None, one_class: bool = False, seed: int = 0) -> Federation:
-    """Return clients of unequal size whose labels conflict: every other client names the classes the other way round."""
-    sizes = sizes or [23 + 9 * (i % 4) for i in range(clients)]
-    rule = keys.normal(keys.key(seed, "rule"), (FEATURES, CLASSES))
-    x, y, parts, at = [], [], {"train": [], "validation": [], "test": []}, 0  # type: ignore[var-annotated]
-    for i, size in enumerate(sizes):
-        own = keys.normal(keys.key(seed, "client", i), (size + 40, FEATURES))
-        label = (own @ rule).argmax(1)
-        x.append(own)
-        y.append(torch.zeros_like(label) if one_class and i == 0 else (CLASSES - 1 - label if i % 2 else label))
-        for part, (a, b) in {"train": (0, size), "validation": (size, size + 10), "test": (size + 10, size + 40)}.items():
-            parts[part].append(torch.arange(at + a, at + b))
-        at += size + 40
-    made = {part: tuple(rows) for part, rows in parts.items()}
-    names = tuple(f"client {i}" for i in range(len(sizes)))
-    return Federation(torch.cat(x), torch.cat(y), made["train"], made["validation"], made["test"], _same, CLASSES, names, seed)
-
-
-@dataclass
-class Played:
-    """A run in memory."""
-
-    site: Site
-    store: Store
-    history: list[Round]
-
-    @property
-    def server(self) -> Tree:
-        return self.history[-1].server
-
-    @property
-    def privates(self) -> list[Private]:
-        return [self.store[i] for i in range(len(self.site.federation))]
-
-    def states(self) -> Tree:
-        """Everything that a run's digest covers, as one tree."""
-        start = self.site.withheld.start
-        return (self.server, tuple(Private(p.mine, p.kept or dict(start)) for p in self.privates))
-
-    def accuracy(self) -> float:
-        scores = self.history[-1].scores["test"]
-        return sum(s.correct for s in scores) / sum(s.count for s in scores)
-
-
-Make = Callable[[Site, Store], Transport]
-
-
-def play(
-    method: AnyMethod,
-    data: Federation,
-    *,
-    norm: bool = False,
-    count: int = 3,
-    make: Make = Serial,
-    sampling: Sampling | None = None,
-    the_task: Task | None = None,
-    every: int = 1,
-) -> Played:
-    """Run a method for some rounds and keep everything."""
-    the_task = the_task or task(norm)
-    sampling = sampling or Sampling()
-    method.check(the_task, data.sizes, sampling.fewest(len(data)))
-    site, server, first = Site.of(method, the_task, data)
-    store = Store(first, len(data))
-    transport = make(site, store)
-    try:
-        history = list(
-            rounds(method, server, transport, sampling, Protocol(every), seed=data.seed, clients=len(data), count=count)
-        )
-    finally:
-        transport.close()
-    return Played(site, store, history)
-
-
-def gap(a: Tree, b: Tree) -> float:
-    """Return the largest difference of two trees of the same names; masks may differ by a hundredth of their bits."""
-    one, two = dict(trees.named(a)), dict(trees.named(b))
-    assert one.keys() == two.keys(), sorted(one.keys() ^ two.keys())
-    worst = 0.0
-    for name, leaf in one.items():
-        if leaf.dtype is torch.bool:
-            assert (leaf != two[name]).float().mean() <= 0.05, f"masks differ: {name}"
-        elif leaf.numel():
-            worst = max(worst, float((leaf.double() - two[name].double()).abs().max()))
-    return worst
+from .. import trees
+from ..errors import InputError
+from ..federation import Federation
+from ..local import Budget
+from ..rounds import Protocol, rounds
+from ..runs.states import read_state, write_state
+from ..sampling import Sampling
+from ..server import Uploads
+from ..transport import Pooled, Private, Serial, Site, Stacked, Store, why_not
+from ..transport.site import ClientError
+from ..trees import Tree
+from ..wire import encode
+from .play import AnyMethod, Played, federation, gap, play, quick, run, served, task
 
 
 def check_hyper_parameters(method: AnyMethod) -> None:
@@ -170,8 +51,6 @@ def check_pure(method: AnyMethod, norm: bool = False) -> None:
     one = [site.train(i, downs[i], first, 1) for i in range(len(data))]
     two = [site.train(i, downs[i], first, 1) for i in range(len(data))]
     assert trees.equal(tuple(o[:2] for o in one), tuple(o[:2] for o in two)), "local gives the same bits twice"
-    from .server import Uploads
-
     ups = [o[0] for o in one]
     kept = trees.clone(tuple(ups))
     merged = [method.merge(server, Uploads(list(range(len(data))), data.sizes, ups)) for _ in range(2)]
@@ -255,15 +134,8 @@ def check_no_favourites(method: AnyMethod, norm: bool = False) -> None:
     moved = replace(data, train=train, validation=validation, test=test, names=names, numbers=tuple(turn))
     one, two = play(method, data, norm=norm, count=2), play(method, moved, norm=norm, count=2)
     for place, i in enumerate(turn):
-        logits = [_served(p, at, data.x[data.test[i]]) for p, at in ((one, i), (two, place))]
+        logits = [served(p, at, data.x[data.test[i]]) for p, at in ((one, i), (two, place))]
         assert torch.allclose(logits[0], logits[1], rtol=1e-3, atol=1e-4), f"client {i} got another model under another number"
-
-
-def _served(played: Played, client: int, x: Tensor) -> Tensor:
-    site, private = played.site, played.store[client]
-    down = site.withheld.overlay(site.method.send(played.server, client), private.kept)
-    with torch.no_grad():
-        return site.method.predict(site.task.served, down, private.mine, x)
 
 
 def _cases(norm: bool) -> Iterator[tuple[str, Federation, Sampling]]:
@@ -320,16 +192,12 @@ def check_resumes(method: AnyMethod, norm: bool = False) -> None:
     assert trees.equal(straight.states(), ended.states()), "a resumed run differs from the straight one"
 
 
-def _quick(site: Site, store: Store) -> Transport:
-    return Serial(site, store) if why_not(site) else Stacked(site, store)
-
-
 def check_learns(method: AnyMethod, norm: bool = False, *, count: int = 60) -> None:
     """Beats chance; a personal method beats the best common model where clients' labels conflict."""
     data = federation(6, sizes=[60] * 6)
-    played = play(method, data, norm=norm, count=count, make=_quick, every=count)
+    played = run(method, data, task(norm), count=count, make=quick, sampling=Sampling(), protocol=Protocol(count))
     x = data.x[data.test[0]]
-    common = torch.equal(_served(played, 0, x), _served(played, 1, x))
+    common = torch.equal(served(played, 0, x), served(played, 1, x))
     least = 0.36 if common else 0.55  # labels that conflict leave a common model little above chance
     assert played.accuracy() > least, f"accuracy {played.accuracy():.3f} after {count} rounds"
 

@@ -1,0 +1,40 @@
+"""What is known of a data set before it is read: the shape of an input, its classes and its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from perfed.data import own
+from perfed.data.entry import options_of
+from perfed.data.locate import locate
+from perfed.data.sets import known
+
+LENGTH = 200  # words of a text that a network sees unless text.length says otherwise
+COARSE = 20  # classes of CIFAR-100 with labels=coarse
+
+
+class Facts(NamedTuple):
+    """A data set as a network sees it."""
+
+    kind: str
+    shape: tuple[int, ...]
+    classes: int
+
+
+def facts(name: str, options: Mapping[str, Any] | None = None) -> Facts:
+    """Return the facts of a data set: from the catalogue, whether it is here or not, or by reading the user's own."""
+    given = dict(options or {})
+    scheme, colon, path = name.partition(":")
+    if colon:
+        found = own.load(scheme, path, given)
+        return Facts(found.kind, (LENGTH,) if found.texts is not None else found.shape, len(found.classes))
+    entry = known(name)
+    asked = options_of(name, given, entry.options, entry.size)
+    here = locate(entry, None) if any(layout.shape for layout in entry.layouts) else None
+    shape = (here.layout.shape if here else ()) or entry.shape
+    if entry.kind == "image" and asked.size:
+        shape = (shape[0], asked.size, asked.size)
+    if name == "amazon":
+        shape = (asked.features,)
+    return Facts(entry.kind, shape, COARSE if asked.labels == "coarse" else entry.classes)

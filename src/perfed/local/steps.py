@@ -1,0 +1,66 @@
+"""Single steps along slopes, equal to those of ``torch.optim``: for one client in place, and as a formula."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import private
+from .budget import Budget
+from .shard import Batch
+
+Loss = Callable[[Any, Batch], Tensor]
+
+_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8  # Adam's published constants
+
+
+def down(trained: list[Tensor], slopes: tuple[Tensor | None, ...], lr: float) -> None:
+    """Plain steps; a sparse slope (an embedding) touches only the rows of its batch."""
+    dense = [(p, g) for p, g in zip(trained, slopes, strict=True) if g is not None and not g.is_sparse]
+    private.add([p for p, _ in dense], [g for _, g in dense], -lr)
+    for p, g in zip(trained, slopes, strict=True):
+        if g is not None and g.is_sparse:
+            where, values = private.rows(g)
+            p.scatter_add_(0, where[:, None].expand_as(values), values * -lr)  # twice as fast as index_add_
+
+
+def moved(
+    trained: list[Tensor],
+    slopes: tuple[Tensor | None, ...],
+    moments: list[Any],
+    decays: list[float],
+    budget: Budget,
+    step: int,
+) -> None:
+    used = [i for i, g in enumerate(slopes) if g is not None]
+    params = [trained[i] for i in used]
+    dense = [g.to_dense() if g.is_sparse else g for g in slopes if g is not None]
+    dense = [g.add(p, alpha=decays[i]) if decays[i] else g for i, p, g in zip(used, params, dense, strict=True)]
+    if budget.optimizer == "adam":
+        for i, p, g in zip(used, params, dense, strict=True):
+            p.copy_(stepped(p, g, moments, i, budget, torch.tensor(step, dtype=torch.float64)))
+        return
+    if budget.momentum:
+        known = [(moments[i], g) for i, g in zip(used, dense, strict=True) if moments[i] is not None]
+        private.scale([m for m, _ in known], budget.momentum)
+        private.add([m for m, _ in known], [g for _, g in known], 1.0)
+        for i, g in zip(used, dense, strict=True):
+            moments[i] = g.clone() if moments[i] is None else moments[i]
+        dense = [moments[i] for i in used]
+    private.add(params, dense, -budget.lr)
+
+
+def stepped(p: Tensor, g: Tensor, moments: list[Any], i: int, budget: Budget, step: Tensor) -> Tensor:
+    """Return a parameter after one step along ``g``; its moments live in ``moments[i]``."""
+    if budget.optimizer == "adam":
+        m, v = moments[i] or (torch.zeros_like(p), torch.zeros_like(p))
+        m, v = m.lerp(g, 1 - _BETA1), v * _BETA2 + (1 - _BETA2) * g * g
+        moments[i] = (m, v)
+        rate = (budget.lr / (1 - _BETA1**step)).to(p.dtype)
+        size = v.sqrt() / (1 - _BETA2**step).sqrt().to(p.dtype) + _EPSILON
+        return p - rate * (m / size)
+    if budget.momentum:
+        moments[i] = g if moments[i] is None else moments[i] * budget.momentum + g
+        g = moments[i]
+    return p.add(g, alpha=-budget.lr)
