@@ -13,6 +13,7 @@ from .export import export
 from .output import emit, note, progress, table, words
 from .paper import paper
 from .report import report
+from .watch import watch
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -139,6 +140,7 @@ def doctor(json: Json = False) -> None:
 
 
 app.command()(report)
+app.command()(watch)
 app.command()(paper)
 app.command()(analyze)
 app.command()(export)
