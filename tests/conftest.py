@@ -1,4 +1,4 @@
-"""The same tests every time: one torch thread, examples and draws that repeat; the golden cases' module on the path."""
+"""The same tests every time: one torch thread, examples and draws that repeat; helpers on the path."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-sys.path.insert(0, str(Path(__file__).parent / "golden"))
+for own in ("golden", "helpers"):
+    sys.path.insert(0, str(Path(__file__).parent / own))
 
 # Neither profile knows a clock: a busy machine must not fail a claim.
 PATIENT = {"deadline": None, "database": None, "suppress_health_check": [HealthCheck.too_slow]}

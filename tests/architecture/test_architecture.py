@@ -13,7 +13,7 @@ FILES = sorted(SRC.rglob("*.py"))
 # Each entry may import those to its right and those on later lines, never one before it.
 LAYERS = [
     ["cli"],
-    ["silos", "papers", "testing", "analysis"],
+    ["silos", "papers", "testing", "analysis", "watch"],
     ["api", "results", "report", "shelf"],
     ["runs", "serving", "machine"],
     ["progress", "rounds", "sampling", "transport", "evaluate", "advice", "reference", "listing"],

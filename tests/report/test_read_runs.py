@@ -44,7 +44,7 @@ def test_what_is_no_run_says_so(tmp_path, make_run):
     with pytest.raises(RunError, match="perfed resume"):
         read(folder)
     (folder / "settings.yaml").write_text("method: [")
-    with pytest.raises(RunError, match="settings.yaml' is damaged"):
+    with pytest.raises(RunError, match="the settings of '.*run' are damaged"):
         read(folder)
 
 

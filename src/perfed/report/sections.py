@@ -85,11 +85,19 @@ def lead(table: Table) -> str:
     return f"{best.name} scores highest of {len(others) + 1}: {reached}; {rest}{guess}."
 
 
-def _asked(runs: Sequence[Run]) -> Section:
+def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """Return the main settings that all runs have in common."""
+    return [(key, _shown(value)) for key, value in _shared(runs).items() if key.split(".")[0] in MAIN and value is not None]
+
+
+def _shared(runs: Sequence[Run]) -> dict[str, Any]:
     apart = differing(runs)
-    shared = {key: value for key, value in flat(runs[0].settings).items() if key not in (*apart, *PLACES)}
-    main = [(key, _shown(value)) for key, value in shared.items() if key.split(".")[0] in MAIN and value is not None]
-    parts: list[tuple[str, Any]] = [("facts", main)]
+    return {key: value for key, value in flat(runs[0].settings).items() if key not in (*apart, *PLACES)}
+
+
+def _asked(runs: Sequence[Run]) -> Section:
+    apart, shared = differing(runs), _shared(runs)
+    parts: list[tuple[str, Any]] = [("facts", facts(runs))]
     columns = [key for key in apart if key != "method"]
     if len(runs) > 1 and columns:
         rows = [["Method", "Settings of its own"]]

@@ -17,6 +17,8 @@ from perfed.report.read import Run, labels
 from perfed.units import signed, unit
 
 MISSING = "–"
+STILL = "Curves still rise"
+UNFINISHED = "is unfinished"
 
 
 @dataclass(frozen=True)
@@ -277,7 +279,7 @@ def _notes(runs: Sequence[Run], report: str, best: str, series: str) -> list[str
     for run, name in zip(runs, labels(runs), strict=True):
         planned = run.settings.get("rounds")
         if isinstance(planned, int) and run.done < planned:
-            notes.append(f"{name} is unfinished: {run.done} of {planned} rounds.")
+            notes.append(f"{name} {UNFINISHED}: {run.done} of {planned} rounds.")
         since = {seed: found for seed, lines in run.rounds.items() if (found := runaway(lines)) is not None}
         notes += [ran_away(name, since)] if since else []
     rises = {
@@ -308,7 +310,7 @@ def still_rising(rises: Mapping[str, float]) -> str:
     """Return what to say of runs whose curves still rise, with their rises as fractions."""
     said = ", ".join(f"{name} {signed(100 * rise, 1)}" for name, rise in rises.items())
     return (
-        f"Curves still rise (points from the last tenth but one of the rounds to the last): {said}. "
+        f"{STILL} (points from the last tenth but one of the rounds to the last): {said}. "
         "More rounds (`perfed resume … --rounds N`) or a larger budget.lr may change the order."
     )
 
