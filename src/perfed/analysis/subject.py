@@ -28,7 +28,7 @@ LIMIT = 400  # samples of a client that an analysis looks at, unless told otherw
 
 
 @dataclass(frozen=True)
-class Answer:
+class Replayed:
     """What one client did in one round: what it was sent and had, what it sent and has."""
 
     down: Tree
@@ -61,15 +61,15 @@ class State:
             down, mine = method.adapt(self.site.task, down, mine, data)
         return down, mine
 
-    def replay(self, client: int, site: Site | None = None) -> Answer:
+    def replay(self, client: int, site: Site | None = None) -> Replayed:
         """Do a client's part of the next round again, bit for bit as the run did it."""
         site = site or self.site
         sent, private = site.method.send(self.server, client), self.private(client)
         up, kept, whole = site.train(client, sent, private, self.round + 1)
         down = site.withheld.overlay(sent, private.kept)
-        return Answer(down, private.mine, up, site.method.after(down, whole), kept)
+        return Replayed(down, private.mine, up, site.method.after(down, whole), kept)
 
-    def next(self, participants: list[int]) -> tuple["State", dict[int, Answer]]:
+    def next(self, participants: list[int]) -> tuple["State", dict[int, Replayed]]:
         """Do the next round again: the state after it, and what every participant did."""
         answers = {client: self.replay(client) for client in participants}
         sizes = [self.site.federation.sizes[client] for client in participants]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfed.data import archives, cifar, embedded, folders, har, idx, matlab, tables
-from perfed.data.download import Remote
+from perfed.data.download import RemoteFile
 from perfed.data.entry import Entry, Layout
 
 DIGITS = tuple("0123456789")
@@ -46,7 +46,7 @@ CATALOGUE: dict[str, Entry] = {
             Layout(("train_subset.csv", "test.csv"), tables.ag_news, "9,999 training texts, all test texts", (9_999, 7_600)),
         ),
         remotes=tuple(
-            Remote(
+            RemoteFile(
                 url=f"https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv/{part}.csv",
                 md5=md5,
             )
@@ -76,7 +76,9 @@ CATALOGUE: dict[str, Entry] = {
             Layout(("amazon.npz",), archives.amazon_mdan, "npz with 30,000 words, no official test part"),
         ),
         remotes=tuple(
-            Remote(url="https://raw.githubusercontent.com/GRAAL-Research/domain_adversarial_neural_network/master/data/" + name)
+            RemoteFile(
+                url="https://raw.githubusercontent.com/GRAAL-Research/domain_adversarial_neural_network/master/data/" + name
+            )
             for name in REVIEWS
         ),
         options=("domains", "features"),
@@ -98,7 +100,7 @@ CATALOGUE: dict[str, Entry] = {
             Layout(("cifar10_subset.npz",), archives.arrays, "12,000 + 3,000 images, every class alike", (12_000, 3_000)),
         ),
         remotes=(
-            Remote(
+            RemoteFile(
                 url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
                 md5="c32a1d4ab5d03f1284b67883e8d87530",
                 unpack=True,
@@ -120,7 +122,7 @@ CATALOGUE: dict[str, Entry] = {
         folders=("cifar100", "cifar100/cifar-100-binary", "cifar-100-binary"),
         layouts=(Layout(CIFAR100, cifar.read100, "the published binary version"),),
         remotes=(
-            Remote(
+            RemoteFile(
                 url="https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
                 md5="03b5dce01913d631647c71ecec9e9cb8",
                 unpack=True,
@@ -187,9 +189,9 @@ CATALOGUE: dict[str, Entry] = {
         folders=("domainnet", "DomainNet", "domain_net"),
         layouts=(Layout(DOMAINNET, folders.domains, "the published folders, 10 of 345 classes"),),
         remotes=(
-            *(Remote(url=f"{VISDA}domainnet/txt/{domain}_test.txt") for domain in DOMAINNET),
+            *(RemoteFile(url=f"{VISDA}domainnet/txt/{domain}_test.txt") for domain in DOMAINNET),
             *(
-                Remote(
+                RemoteFile(
                     url=f"{VISDA}{'groundtruth/' if domain in ('clipart', 'painting') else ''}{domain}.zip",
                     unpack=True,
                     only=BIRD_TO_ZEBRA,
@@ -221,7 +223,7 @@ CATALOGUE: dict[str, Entry] = {
             Layout(("fashion_mnist.npz",), archives.arrays, "the IDX files as one npz"),
         ),
         remotes=tuple(
-            Remote(url=f"http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/{name}.gz", md5=md5)
+            RemoteFile(url=f"http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/{name}.gz", md5=md5)
             for name, md5 in zip(
                 IDX,
                 (
@@ -253,7 +255,7 @@ CATALOGUE: dict[str, Entry] = {
             Layout(("har.npz",), har.compact, "10,411 windows of the same recordings, float16"),
         ),
         remotes=(
-            Remote(
+            RemoteFile(
                 url="https://archive.ics.uci.edu/static/public/240/human+activity+recognition+using+smartphones.zip",
                 file="uci_har.zip",
                 unpack=True,
@@ -278,7 +280,7 @@ CATALOGUE: dict[str, Entry] = {
             Layout(("mnist.npz",), archives.arrays, "the IDX files as one npz"),
         ),
         remotes=tuple(
-            Remote(url=f"https://ossci-datasets.s3.amazonaws.com/mnist/{name}.gz", md5=md5)
+            RemoteFile(url=f"https://ossci-datasets.s3.amazonaws.com/mnist/{name}.gz", md5=md5)
             for name, md5 in zip(
                 IDX,
                 (
@@ -333,7 +335,7 @@ CATALOGUE: dict[str, Entry] = {
             Layout(("amazon", "caltech10", "dslr", "webcam"), folders.domains, "the published folders"),
         ),
         remotes=(
-            Remote(
+            RemoteFile(
                 url="https://huggingface.co/datasets/Jemary/FedBN_Dataset/resolve/main/office_caltech_10_dataset.zip",
                 unpack=True,
             ),
@@ -419,8 +421,8 @@ CATALOGUE: dict[str, Entry] = {
             Layout(("svhn_train_32x32.mat", "svhn_test_32x32.mat"), matlab.read, "the files of Digits-Five"),
         ),
         remotes=(
-            Remote(url="http://ufldl.stanford.edu/housenumbers/train_32x32.mat", md5="e26dedcc434d2e4c54c9b2d4a06d8373"),
-            Remote(url="http://ufldl.stanford.edu/housenumbers/test_32x32.mat", md5="eb5a983be6a315427106f1b164d9cef3"),
+            RemoteFile(url="http://ufldl.stanford.edu/housenumbers/train_32x32.mat", md5="e26dedcc434d2e4c54c9b2d4a06d8373"),
+            RemoteFile(url="http://ufldl.stanford.edu/housenumbers/test_32x32.mat", md5="eb5a983be6a315427106f1b164d9cef3"),
         ),
         terms="SVHN may be used for non-commercial research only",
         options=("size",),
@@ -465,7 +467,7 @@ CATALOGUE: dict[str, Entry] = {
             ),
         ),
         remotes=(
-            Remote(
+            RemoteFile(
                 url="http://cs231n.stanford.edu/tiny-imagenet-200.zip",
                 md5="90528d7ca1a48142e341f4ef8d21d0de",
                 unpack=True,
@@ -492,7 +494,7 @@ CATALOGUE: dict[str, Entry] = {
             Layout(("usps.npz",), archives.arrays, "all images as one npz"),
         ),
         remotes=tuple(
-            Remote(url=f"https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/{name}.bz2", md5=md5)
+            RemoteFile(url=f"https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/{name}.bz2", md5=md5)
             for name, md5 in (
                 ("usps", "ec16c51db3855ca6c91edd34d0e9b197"),
                 ("usps.t", "8ea070ee2aca1ac39742fdd1ef5ed118"),

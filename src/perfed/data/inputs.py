@@ -16,7 +16,7 @@ KINDS = ("features", "image", "signal", "tokens")
 Values = float | Sequence[float] | Literal["usual"] | None
 
 
-class SamplesLike(Protocol):
+class Stored(Protocol):
     """The part of ``data.Samples`` that decides how inputs are made."""
 
     @property
@@ -158,7 +158,7 @@ def within(place: Tensor, size: int) -> Tensor:
 
 
 def inputs_for(
-    samples: SamplesLike,
+    samples: Stored,
     augment: bool = False,
     *,
     mean: Values = "usual",

@@ -8,10 +8,10 @@ from perfed.report.read import read
 from perfed.units import spoken
 
 if TYPE_CHECKING:
-    from perfed.papers.show import Answer
+    from perfed.papers.show import Shown
 
 
-def origin(found: Sequence["Answer"]) -> list[str]:
+def origin(found: Sequence["Shown"]) -> list[str]:
     """Say it in two sentences, from the runs' own records; nothing where nothing was run."""
     runs = [read(path) for path in dict.fromkeys(a.run for a in found if a.run is not None and a.ours.rounds)]
     if not runs:

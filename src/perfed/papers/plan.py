@@ -8,7 +8,7 @@ from perfed.errors import DataError, InputError
 from perfed.papers.choose import choose
 from perfed.papers.paper import Settings as Flat
 from perfed.papers.paper import flat, nested
-from perfed.papers.recipe import Cell, Entry, Published, Reading, Recipe
+from perfed.papers.recipe import Heading, Published, Reading, Recipe, TableCell
 from perfed.papers.stand_in import editions, missing, replaced
 from perfed.runs import parse
 from perfed.runs.experiment import Experiment
@@ -42,8 +42,8 @@ class Asked:
 class Plan:
     """One cell: the experiment, what is read from it, what was printed, and what is smaller than in the paper."""
 
-    row: Entry
-    column: Entry
+    row: Heading
+    column: Heading
     settings: Experiment | None  # None: cannot be run here
     reading: Reading
     published: Published | None
@@ -79,7 +79,7 @@ def plans(recipe: Recipe, asked: Asked) -> list[Plan]:
     return list(_plans(recipe, asked, cells))
 
 
-def _plans(recipe: Recipe, asked: Asked, cells: Sequence[Cell]) -> Iterator[Plan]:
+def _plans(recipe: Recipe, asked: Asked, cells: Sequence[TableCell]) -> Iterator[Plan]:
     for cell in cells:
         reading = recipe.reading(cell.row, cell.column)
         here, said = dict(cell.settings), ""
@@ -123,7 +123,7 @@ def settings_of(recipe: Recipe, here: Flat, asked: Asked, laid: Sequence[tuple[s
     return parse.build(raw)
 
 
-def _laid_over(recipe: Recipe, cell: Cell, asked: Asked) -> Iterator[tuple[str, str]]:
+def _laid_over(recipe: Recipe, cell: TableCell, asked: Asked) -> Iterator[tuple[str, str]]:
     """Yield the settings that the overrides name and what stands behind, where a paper's own letter stands for one."""
     for text in asked.overrides:
         key = text.partition("=")[0]
@@ -131,7 +131,7 @@ def _laid_over(recipe: Recipe, cell: Cell, asked: Asked) -> Iterator[tuple[str, 
             yield recipe.paper.symbols.get(key, key), text[len(key) :]
 
 
-def _takes(recipe: Recipe, cell: Cell, letter: str) -> bool:
+def _takes(recipe: Recipe, cell: TableCell, letter: str) -> bool:
     """Whether a letter means something in a cell: the paper's own method, unless the letter is what the cell varies."""
     own = cell.settings["method"] == recipe.name.partition("/")[0]
     return own and recipe.paper.symbols[letter] not in recipe.varied(cell.row, cell.column)

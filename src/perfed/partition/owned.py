@@ -73,7 +73,7 @@ class Partition:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pooled(Partition):
+class PooledPartition(Partition):
     """A partition of one pool, each client's share being cut into train, validation and test afterwards."""
 
     pool: Literal["all", "train"] = "all"  # official training and test part together, or (Tiny-ImageNet) training only

@@ -9,7 +9,7 @@ from perfed.errors import InputError
 from perfed.partition.owned import (
     Facts,
     Owned,
-    Pooled,
+    PooledPartition,
     choice,
     class_members,
     demand,
@@ -25,7 +25,7 @@ TOPPED_UP = 50  # at most one client in so many may be given samples that the dr
 
 
 @dataclass(frozen=True, kw_only=True)
-class Iid(Pooled):
+class Iid(PooledPartition):
     """Every client gets an equal random share."""
 
     name: ClassVar[str] = "iid"
@@ -38,7 +38,7 @@ class Iid(Pooled):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pathological(Pooled):
+class Pathological(PooledPartition):
     """Every client owns a few classes; consecutive clients share them (FedCP, GPFL)."""
 
     name: ClassVar[str] = "pathological"
@@ -110,7 +110,7 @@ class Pathological(Pooled):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dirichlet(Pooled):
+class Dirichlet(PooledPartition):
     """Each class is shared by Dirichlet weights, and clients that own enough get no more (MOON, FedCP, GPFL)."""
 
     name: ClassVar[str] = "dirichlet"

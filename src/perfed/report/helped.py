@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from perfed.evaluate.summary import Moment, average, choose, over, rates, tested
 from perfed.report.names import title
-from perfed.report.read import Run
+from perfed.report.read import Record
 
 Array = NDArray[np.float64]
 
@@ -27,12 +27,12 @@ NEAR = 0.01  # a curve has converged where it is first within a point of its bes
 TITLES = {"worst": "worst client %", "decile": "worst tenth %", "std": "std over clients"}
 
 
-def wanted(runs: Sequence[Run]) -> bool:
+def wanted(runs: Sequence[Record]) -> bool:
     """Return whether the runs ask for these columns."""
     return any(run.settings.get("protocol") == PROTOCOL for run in runs)
 
 
-def columns(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def columns(runs: Sequence[Record]) -> list[dict[str, Any]]:
     """Return the columns as what ``tables.Column`` takes."""
     if not wanted(runs):
         return []
@@ -49,7 +49,7 @@ def columns(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return found
 
 
-def values(run: Run, runs: Sequence[Run], options: Mapping[str, str]) -> dict[str, Any]:
+def values(run: Record, runs: Sequence[Record], options: Mapping[str, str]) -> dict[str, Any]:
     """Return a run's figures with mean and deviation over seeds."""
     if not wanted(runs):
         return {}
@@ -71,7 +71,7 @@ def values(run: Run, runs: Sequence[Run], options: Mapping[str, str]) -> dict[st
     return {"clients": clients, "pace": {"round": over(rounds), "flops": over([None if flops is None else float(flops)])}}
 
 
-def against(run: Run, other: Run, moment: Moment, options: Mapping[str, str]) -> list[Array]:
+def against(run: Record, other: Record, moment: Moment, options: Mapping[str, str]) -> list[Array]:
     """Return for every shared seed who is helped (1), hurt (-1) or neither (0), of the clients that both tested alike."""
     ours, theirs = _shares(run, moment, options), _shares(other, moment, options)
     found = []
@@ -99,7 +99,7 @@ def converged(lines: Sequence[Mapping[str, Any]], report: str = "weighted", seri
     return next((number for number, value in curve if value >= best - NEAR), None)
 
 
-def notes(runs: Sequence[Run]) -> list[str]:
+def notes(runs: Sequence[Record]) -> list[str]:
     """Say what counts as hurt."""
     if not wanted(runs):
         return []
@@ -109,13 +109,13 @@ def notes(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def _moment(runs: Sequence[Run]) -> Moment:
+def _moment(runs: Sequence[Record]) -> Moment:
     """The validated round where every run has one, else the last: never one that was chosen on test data."""
     known = all(choose(lines, "validation") is not None for run in runs for lines in run.rounds.values())
     return "validation" if known else "last"
 
 
-def _shares(run: Run, moment: Moment, options: Mapping[str, str]) -> dict[int, tuple[Array, Array]]:
+def _shares(run: Record, moment: Moment, options: Mapping[str, str]) -> dict[int, tuple[Array, Array]]:
     """Every client's accuracy and number of test samples, by seed."""
     series = options["series"]
     rest = {"report": options["report"], "series": series, "by": options["choose"]}

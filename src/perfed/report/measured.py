@@ -6,20 +6,20 @@ from typing import Any
 from perfed.evaluate.metrics import ALWAYS, known
 from perfed.evaluate.others import listed, undefined
 from perfed.evaluate.summary import MOMENTS, choose, summarise, tested
-from perfed.report.read import Run
+from perfed.report.read import Record
 
 UNDEFINED = "undefined"
 ROUNDS = {"best": "best round", "last": "last round", "validation": "validated round"}
 
 
-def names(runs: Sequence[Run], series: str = "test") -> list[str]:
+def names(runs: Sequence[Record], series: str = "test") -> list[str]:
     """Return the metrics that every run has a number of, beside accuracy and loss."""
     last = [found[-1][series] for run in runs for lines in run.rounds.values() if (found := tested(lines, series))]
     shared = [name for name in (last[0] if last else ()) if all(name in part for part in last)]
     return [name for name in shared if name not in ("count", *ALWAYS) and not listed(last, name)]
 
 
-def columns(runs: Sequence[Run], options: Mapping[str, str]) -> list[dict[str, Any]]:
+def columns(runs: Sequence[Record], options: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the columns as what ``tables.Column`` takes: a group for each metric, a column for each moment."""
     found = []
     for name in names(runs, options["series"]):
@@ -32,7 +32,7 @@ def columns(runs: Sequence[Run], options: Mapping[str, str]) -> list[dict[str, A
     return found
 
 
-def values(run: Run, chosen: Sequence[str], options: Mapping[str, str]) -> dict[str, Any]:
+def values(run: Record, chosen: Sequence[str], options: Mapping[str, str]) -> dict[str, Any]:
     """Return a run's figure of each metric at each moment, the average being the one that is reported."""
     found: dict[str, Any] = {}
     for name in chosen:
@@ -46,7 +46,7 @@ def values(run: Run, chosen: Sequence[str], options: Mapping[str, str]) -> dict[
     return found
 
 
-def notes(runs: Sequence[Run], options: Mapping[str, str]) -> list[str]:
+def notes(runs: Sequence[Record], options: Mapping[str, str]) -> list[str]:
     """Say by what rounds are chosen, which figures are means over clients, and for how many clients one is undefined."""
     by, chosen = options["choose"], names(runs, options["series"])
     said = [] if by == "accuracy" else [f"Best and validated rounds are chosen by {known(by).title or by}."]
@@ -58,6 +58,6 @@ def notes(runs: Sequence[Run], options: Mapping[str, str]) -> list[str]:
     return said
 
 
-def _lacking(run: Run, name: str, options: Mapping[str, str]) -> int:
+def _lacking(run: Record, name: str, options: Mapping[str, str]) -> int:
     last = [choose(lines, "last", series=options["series"]) for lines in run.rounds.values()]
     return max((undefined(line[options["series"]], name) for line in last if line is not None), default=0)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from perfed.errors import RunError
 from perfed.report.canvas import png, svg
 from perfed.report.names import title as named
-from perfed.report.read import Run, gather
+from perfed.report.read import Record, gather
 from perfed.report.read import options as asked
 from perfed.report.sections import Picture, Section, lead, sections
 from perfed.report.tables import Table, comparison, groups
@@ -53,7 +53,7 @@ def put(text: str, out: Path | str, name: str = "report.html") -> Path:
 
 
 def render(
-    runs: Sequence[Run],
+    runs: Sequence[Record],
     *,
     title: str | None = None,
     extra: Sequence[tuple[str, "str | Figure | Table"]] = (),
@@ -80,7 +80,7 @@ def compose(title: str, lead: str, content: Sequence[Section]) -> str:
     return environment.get_template("page.html").render(title=title, lead=lead, css=css, sections=_embedded(content))
 
 
-def _title(runs: Sequence[Run]) -> str:
+def _title(runs: Sequence[Record]) -> str:
     data = runs[0].settings.get("data")
     where = data.get("name") if isinstance(data, dict) else data
     what = named(runs[0].method) if len(runs) == 1 else f"{len(runs)} methods"

@@ -10,9 +10,9 @@ from perfed.report import figures, pictures
 from perfed.report.formats import ANCHORS, MOMENTS, USUAL
 from perfed.report.gains import same_clients
 from perfed.report.names import title
-from perfed.report.read import PLACES, Run, differing, flat, labels
+from perfed.report.read import PLACES, Record, differing, flat, labels
 from perfed.report.significance import paired
-from perfed.report.tables import MISSING, Cell, Table, quoted
+from perfed.report.tables import MISSING, Printed, Table, quoted
 from perfed.units import signed, weighed
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Notes(NamedTuple):
     warn: bool = False
 
 
-def sections(runs: Sequence[Run], table: Table, **options: str) -> list[Section]:
+def sections(runs: Sequence[Record], table: Table, **options: str) -> list[Section]:
     """Return everything a page shows; sections without content are left out."""
     found = [
         _asked(runs),
@@ -85,17 +85,17 @@ def lead(table: Table) -> str:
     return f"{best.name} scores highest of {len(others) + 1}: {reached}; {rest}{guess}."
 
 
-def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
+def facts(runs: Sequence[Record]) -> list[tuple[str, str]]:
     """Return the main settings that all runs have in common."""
     return [(key, _shown(value)) for key, value in _shared(runs).items() if key.split(".")[0] in MAIN and value is not None]
 
 
-def _shared(runs: Sequence[Run]) -> dict[str, Any]:
+def _shared(runs: Sequence[Record]) -> dict[str, Any]:
     apart = differing(runs)
     return {key: value for key, value in flat(runs[0].settings).items() if key not in (*apart, *PLACES)}
 
 
-def _asked(runs: Sequence[Run]) -> Section:
+def _asked(runs: Sequence[Record]) -> Section:
     apart, shared = differing(runs), _shared(runs)
     parts: list[tuple[str, Any]] = [("facts", facts(runs))]
     columns = [key for key in apart if key != "method"]
@@ -113,7 +113,7 @@ def _asked(runs: Sequence[Run]) -> Section:
     return Section("asked", "What was run", parts)
 
 
-def _results(runs: Sequence[Run], table: Table, options: dict[str, str]) -> Section:
+def _results(runs: Sequence[Record], table: Table, options: dict[str, str]) -> Section:
     parts: list[tuple[str, Any]] = [("results", table.pick(*USUAL))]
     seeds = max(len(run.rounds) for run in runs)
     over = f" ± one deviation over {seeds} seeds" if seeds > 1 else " (one seed)"
@@ -139,7 +139,7 @@ def _results(runs: Sequence[Run], table: Table, options: dict[str, str]) -> Sect
     return Section("results", "Results", parts)
 
 
-def _curves(runs: Sequence[Run], options: dict[str, str]) -> Section:
+def _curves(runs: Sequence[Record], options: dict[str, str]) -> Section:
     series = options.get("series", "test")
     text = "Accuracy of the model every client would serve, after each round." if series == "test" else ""
     if max(len(run.rounds) for run in runs) > 1:
@@ -152,7 +152,7 @@ def _curves(runs: Sequence[Run], options: dict[str, str]) -> Section:
     return Section("curves", "Curves", [("figure", Picture(picture, text.strip()))])
 
 
-def _gains(runs: Sequence[Run]) -> Section:
+def _gains(runs: Sequence[Record]) -> Section:
     parts: list[tuple[str, Any]] = []
     for over in ANCHORS:
         figure = figures.gains(runs, over, width=WIDTH)
@@ -165,7 +165,7 @@ def _gains(runs: Sequence[Run]) -> Section:
     return Section("gains", "Who gains, who loses", parts)
 
 
-def _clients(runs: Sequence[Run], table: Table) -> Section:
+def _clients(runs: Sequence[Record], table: Table) -> Section:
     text = "A mark is a client (of one seed) in the last round, the bar their mean."
     parts: list[tuple[str, Any]] = [("figure", Picture(figures.spread(runs, width=WIDTH), text))]
     keys = [f"{moment}.{figure}" for moment in MOMENTS for figure in ("std", "cv")]
@@ -185,7 +185,7 @@ def _clients(runs: Sequence[Run], table: Table) -> Section:
     return Section("clients", "Every client's accuracy", parts)
 
 
-def _split(run: Run) -> Section:
+def _split(run: Record) -> Section:
     seed = next(iter(run.clients))
     described = run.clients[seed]
     rows = [["Samples", "clients", "smallest", "median", "largest", "all"]]
@@ -199,7 +199,7 @@ def _split(run: Run) -> Section:
     return Section("split", "Data of the clients", [("figure", Picture(chart, text)), ("numbers", rows)])
 
 
-def _cost(runs: Sequence[Run]) -> Section:
+def _cost(runs: Sequence[Record]) -> Section:
     chart = figures.costs(runs, width=WIDTH)
     rows = [["Method", "up, per client and round", "down, per client and round"]]
     for run, name in zip(runs, labels(runs), strict=True):
@@ -208,7 +208,7 @@ def _cost(runs: Sequence[Run]) -> Section:
     return Section("cost", "Bytes and seconds", [("figure", Picture(chart, text)), ("grid", rows)])
 
 
-def _fields(run: Run, way: str) -> str:
+def _fields(run: Record, way: str) -> str:
     """What crosses the wire, field by field, on average over participants and rounds."""
     lines = [line for part in run.rounds.values() for line in part if line.get("participants")]
     names = dict.fromkeys(name for line in lines for name in line.get(way) or {})
@@ -217,7 +217,7 @@ def _fields(run: Run, way: str) -> str:
     return ", ".join(f"{name} {weighed(value)}" for name, value in sizes.items() if value) or "nothing"
 
 
-def _repeat(runs: Sequence[Run]) -> Section:
+def _repeat(runs: Sequence[Record]) -> Section:
     commands = dict.fromkeys(command(run) for run in runs)
     parts: list[tuple[str, Any]] = [("code", "\n".join(commands))]
     chosen = _chosen(runs)
@@ -232,7 +232,7 @@ def _repeat(runs: Sequence[Run]) -> Section:
     return Section("repeat", "How to repeat it", parts)
 
 
-def _chosen(runs: Sequence[Run]) -> dict[str, list[str]]:
+def _chosen(runs: Sequence[Record]) -> dict[str, list[str]]:
     """Return the transports that were chosen by measuring, each with the runs that took it."""
     found: dict[str, list[str]] = {}
     for run, name in zip(runs, labels(runs), strict=True):
@@ -242,7 +242,7 @@ def _chosen(runs: Sequence[Run]) -> dict[str, list[str]]:
     return found
 
 
-def command(run: Run) -> str:
+def command(run: Record) -> str:
     """Return the command that made a run: as recorded, or else rebuilt from its settings."""
     recorded = run.manifest.get("command")
     if recorded:
@@ -261,7 +261,7 @@ def _shown(value: Any) -> str:
     return ", ".join(map(_shown, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _unbroken(cell: Cell) -> str:
+def _unbroken(cell: Printed) -> str:
     return f"{cell.both} %".replace(" ", "\N{NO-BREAK SPACE}")
 
 

@@ -18,7 +18,7 @@ from ..partition import Split
 from ..transport import Transport
 from ..transport.flops import per_step
 from . import code
-from .assemble import Shared, samples_of, stretched, there
+from .assemble import SharedData, samples_of, stretched, there
 from .experiment import Choice, Experiment
 from .folder import RunFolder, fresh
 from .seed import OnRound, Seed, Stop
@@ -31,7 +31,7 @@ def run(experiment: Experiment, on_round: OnRound | None = None, command: str = 
     """Run an experiment from the start in a folder of its own; ``begun`` hears which, and who the clients are."""
     samples = samples_of(experiment)
     experiment = settled(experiment, samples)
-    shared = Shared.of(experiment, samples)
+    shared = SharedData.of(experiment, samples)
     shared.assemble(experiment, experiment.seeds[0])  # refuse before anything is written
     folder = begin(experiment, shared, command)
     if begun:
@@ -43,7 +43,7 @@ def rehearse(experiment: Experiment, on_round: OnRound | None = None) -> dict[in
     """Run an experiment without a record; return every seed as it ended."""
     samples = samples_of(experiment)
     experiment = settled(experiment, samples)
-    shared, ended = Shared.of(experiment, samples), {}
+    shared, ended = SharedData.of(experiment, samples), {}
     for number in experiment.seeds:
         seed = Seed(shared.assemble(experiment, number))
         transport, _ = seed.transport(experiment.transport)
@@ -75,7 +75,7 @@ def resume(
     return finished(folder, experiment, reshared(folder, experiment), on_round)
 
 
-def finished(folder: RunFolder, experiment: Experiment, shared: Shared, on_round: OnRound | None) -> RunFolder:
+def finished(folder: RunFolder, experiment: Experiment, shared: SharedData, on_round: OnRound | None) -> RunFolder:
     """Train what is left of every seed, and sum the run up."""
     for seed in experiment.seeds:
         train(folder, experiment, seed, shared, on_round)
@@ -138,7 +138,7 @@ def left(folder: RunFolder, rounds: int | None = None) -> int:
     return len(reached) * ((rounds or experiment.rounds) + 1) - sum(number + 1 for number in reached if number is not None)
 
 
-def reshared(folder: RunFolder, experiment: Experiment, samples: Samples | None = None) -> Shared:
+def reshared(folder: RunFolder, experiment: Experiment, samples: Samples | None = None) -> SharedData:
     """Return the data and the splits that a run was begun with; data or splits that changed since are refused."""
     manifest = folder.manifest
     if "data" not in manifest:
@@ -154,10 +154,10 @@ def reshared(folder: RunFolder, experiment: Experiment, samples: Samples | None 
         splits[seed] = folder.seed(seed).split()
         if splits[seed].digest() != manifest["splits"][str(seed)]:
             raise RunError(f"'{folder.seed(seed).path}' does not hold the split the run was started with")
-    return Shared(samples, splits)
+    return SharedData(samples, splits)
 
 
-def begin(experiment: Experiment, shared: Shared, command: str = "") -> RunFolder:
+def begin(experiment: Experiment, shared: SharedData, command: str = "") -> RunFolder:
     """Make a run's folder: settings, splits, who the clients are, copies of the user's own code, and the manifest last."""
     folder = RunFolder(fresh(experiment.out, experiment.stem, experiment.name))
     for seed in experiment.seeds:
@@ -196,7 +196,7 @@ def train(
     folder: RunFolder,
     experiment: Experiment,
     seed: int,
-    shared: Shared,
+    shared: SharedData,
     on_round: OnRound | None = None,
     stop: Stop | None = None,
 ) -> None:
