@@ -2,12 +2,12 @@
 
 import torch
 
-from perfed.analysis import masks
-from perfed.analysis.result import Options, Result, percent, plain
-from perfed.analysis.subject import Replayed, State, Subject, model
-from perfed.errors import RunError
-from perfed.report import studies
-from perfed.report.studies import Frame, Line
+from ..errors import RunError
+from ..report import studies
+from ..report.studies import Frame, Line
+from . import masks
+from .result import Options, Result, percent, plain
+from .subject import Replayed, State, Subject, model
 
 CLIENTS = 12  # rows of a figure that can still be read
 

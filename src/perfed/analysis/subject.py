@@ -9,19 +9,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from perfed import methods, trees
-from perfed.errors import InputError, RunError
-from perfed.evaluate.scores import Line
-from perfed.method import Method
-from perfed.runs.assemble import method_of
-from perfed.runs.experiment import Experiment
-from perfed.runs.folder import RunFolder, SeedFolder
-from perfed.runs.run import known, opened, reshared
-from perfed.runs.seed import Seed
-from perfed.server import Uploads
-from perfed.serving.personal import Trained
-from perfed.transport import Private, Site
-from perfed.trees import Params, Tree
+from .. import methods, trees
+from ..errors import InputError, RunError
+from ..evaluate.scores import Line
+from ..method import Method
+from ..runs.assemble import method_of
+from ..runs.experiment import Experiment
+from ..runs.folder import RunFolder, SeedFolder
+from ..runs.run import known, opened, reshared
+from ..runs.seed import Seed
+from ..server import Uploads
+from ..serving.personal import Trained
+from ..transport import Private, Site
+from ..trees import Params, Tree
 
 Held = tuple[Tree, Tree]  # what a client was sent, and its own
 LIMIT = 400  # samples of a client that an analysis looks at, unless told otherwise

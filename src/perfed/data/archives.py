@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from perfed.data import images
-from perfed.data.entry import Array, Entry, ReaderOptions, chosen, two_parts
-from perfed.data.portion import order
-from perfed.data.samples import Samples, pixels
-from perfed.errors import DataError
+from ..errors import DataError
+from . import images
+from .entry import Array, Entry, ReaderOptions, chosen, two_parts
+from .portion import order
+from .samples import Samples, pixels
 
 
 class Archive:

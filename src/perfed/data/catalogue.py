@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from perfed.data import archives, cifar, embedded, folders, har, idx, matlab, tables
-from perfed.data.download import RemoteFile
-from perfed.data.entry import Entry, Layout
+from . import archives, cifar, embedded, folders, har, idx, matlab, tables
+from .download import RemoteFile
+from .entry import Entry, Layout
 
 DIGITS = tuple("0123456789")
 IDX = tuple(f"{part}-{what}-ubyte" for part in ("train", "t10k") for what in ("images-idx3", "labels-idx1"))

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from perfed.data.entry import Array, Entry, ReaderOptions, two_parts
-from perfed.data.idx import contents
-from perfed.data.images import resize
-from perfed.data.samples import Samples
-from perfed.errors import DataError, suggest
+from ..errors import DataError, suggest
+from .entry import Array, Entry, ReaderOptions, two_parts
+from .idx import contents
+from .images import resize
+from .samples import Samples
 
 PIXELS = 3 * 32 * 32
 PICKLED = (

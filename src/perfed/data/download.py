@@ -20,7 +20,8 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from perfed.errors import DataError
+from ..disk import locked
+from ..errors import DataError
 
 Progress = Callable[[str, int, int | None], None]  # (file, bytes so far, bytes in all if known)
 BLOCK = 1 << 16
@@ -215,17 +216,10 @@ def make(folder: Path) -> None:
 @contextmanager
 def alone(lock: Path) -> Iterator[None]:
     """Keep a second process from writing the same file; the system lets go when this process ends."""
-    with lock.open("w") as file:
-        try:
-            import fcntl
-        except ImportError:  # Windows refuses to replace an open file, which is enough there
-            yield
-            return
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as taken:
+    with locked(lock) as held:
+        if not held:
             what = lock.name.removeprefix(".").removesuffix(".lock")
-            raise DataError(f"another process is fetching {what}; wait for it") from taken
+            raise DataError(f"another process is fetching {what}; wait for it")
         yield  # the empty lock file stays: removing it would let a third process lock a new one
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from perfed.data.archives import bright, only
-from perfed.data.entry import Array, Entry, ReaderOptions, chosen
-from perfed.data.images import resize
-from perfed.data.samples import Samples
+from .archives import bright, only
+from .entry import Array, Entry, ReaderOptions, chosen
+from .images import resize
+from .samples import Samples
 
 
 def handwritten() -> tuple[Array, Array]:

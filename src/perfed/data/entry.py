@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from perfed.data.download import RemoteFile
-from perfed.data.samples import Samples
-from perfed.errors import InputError, suggest
+from ..errors import InputError, suggest
+from .download import RemoteFile
+from .samples import Samples
 
 Array = np.ndarray[Any, Any]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from perfed.data import own
-from perfed.data.entry import options_of
-from perfed.data.locate import locate
-from perfed.data.sets import known
+from . import own
+from .entry import options_of
+from .locate import locate
+from .sets import known
 
 LENGTH = 200  # words of a text that a network sees unless text.length says otherwise
 COARSE = 20  # classes of CIFAR-100 with labels=coarse

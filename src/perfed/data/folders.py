@@ -7,11 +7,11 @@ from pathlib import Path
 
 import torch
 
-from perfed.data import images
-from perfed.data.entry import Entry, ReaderOptions, chosen, two_parts
-from perfed.data.portion import order
-from perfed.data.samples import Samples
-from perfed.errors import DataError
+from ..errors import DataError
+from . import images
+from .entry import Entry, ReaderOptions, chosen, two_parts
+from .portion import order
+from .samples import Samples
 
 SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from perfed.data.archives import Archive
-from perfed.data.entry import Array, Entry, ReaderOptions
-from perfed.data.samples import Samples
-from perfed.errors import DataError
+from ..errors import DataError
+from .archives import Archive
+from .entry import Array, Entry, ReaderOptions
+from .samples import Samples
 
 CHANNELS = tuple(f"{sensor}_{axis}" for sensor in ("body_acc", "body_gyro", "total_acc") for axis in "xyz")
 SUBJECTS = 30

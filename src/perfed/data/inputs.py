@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from perfed import keys
-from perfed.errors import InputError, suggest
+from .. import keys
+from ..errors import InputError, suggest
 
 KINDS = ("features", "image", "signal", "tokens")
 Values = float | Sequence[float] | Literal["usual"] | None

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from perfed.data.entry import Array, Entry, ReaderOptions, two_parts
-from perfed.data.images import resize
-from perfed.data.samples import Samples
-from perfed.errors import DataError
+from ..errors import DataError
+from .entry import Array, Entry, ReaderOptions, two_parts
+from .images import resize
+from .samples import Samples
 
 
 def variables(path: Path, *wanted: str) -> list[Array]:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from perfed.data import images
-from perfed.data.archives import Archive
-from perfed.data.entry import Array, ReaderOptions, options_of
-from perfed.data.folders import found
-from perfed.data.portion import order, portion
-from perfed.data.samples import Samples
-from perfed.errors import DataError, InputError, suggest
+from ..errors import DataError, InputError, suggest
+from . import images
+from .archives import Archive
+from .entry import Array, ReaderOptions, options_of
+from .folders import found
+from .portion import order, portion
+from .samples import Samples
 
 TRAINING, TESTING, VALIDATION = {"train", "training"}, {"test", "testing"}, {"val", "valid", "validation"}
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import torch
 
-from perfed.data import own
-from perfed.data.catalogue import CATALOGUE
-from perfed.data.download import Progress, cache, obtain, unpacked
-from perfed.data.entry import Entry, ReaderOptions, chosen, options_of
-from perfed.data.images import colour
-from perfed.data.locate import absent, below, how, locate, short
-from perfed.data.portion import portion, positions
-from perfed.data.samples import Samples
-from perfed.errors import DataError, suggest
+from ..errors import DataError, suggest
+from . import own
+from .catalogue import CATALOGUE
+from .download import Progress, cache, obtain, unpacked
+from .entry import Entry, ReaderOptions, chosen, options_of
+from .images import colour
+from .locate import absent, below, how, locate, short
+from .portion import portion, positions
+from .samples import Samples
 
 Root = str | os.PathLike[str] | None
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from perfed.data.archives import dense, only
-from perfed.data.entry import Array, Entry, ReaderOptions, chosen, two_parts
-from perfed.data.idx import contents
-from perfed.data.images import resize
-from perfed.data.samples import Samples
-from perfed.errors import DataError
+from ..errors import DataError
+from .archives import dense, only
+from .entry import Array, Entry, ReaderOptions, chosen, two_parts
+from .idx import contents
+from .images import resize
+from .samples import Samples
 
 
 def rows(path: Path) -> list[list[str]]:

@@ -10,10 +10,10 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from perfed.errors import InputError, suggest
-from perfed.methods import CATALOGUE
-from perfed.papers.paper import Paper
-from perfed.papers.recipe import Heading, Published, Reading, Recipe, TableCell, expand
+from ..errors import InputError, suggest
+from ..methods import CATALOGUE
+from .paper import Paper
+from .recipe import Heading, Published, Reading, Recipe, TableCell, expand
 
 __all__ = [
     "PAPERS",

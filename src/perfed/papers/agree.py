@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from perfed.units import signed
+from ..units import signed
 
 if TYPE_CHECKING:
-    from perfed.papers.show import Shown
+    from .show import Shown
 
 Array = NDArray[np.float64]
 

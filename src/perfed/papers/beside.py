@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from perfed.papers.recipe import Recipe
-from perfed.report.canvas import WIDTH, sheet, styled
-from perfed.report.style import looks
+from ..report.canvas import WIDTH, sheet, styled
+from ..report.style import looks
+from .recipe import Recipe
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from perfed.papers.show import Shown
+    from .show import Shown
 
 WIDE = 3  # panels beside each other
 
@@ -22,7 +22,7 @@ def compared(found: Sequence["Shown"]) -> list["Shown"]:
 
 def beside(recipe: Recipe, found: Sequence["Shown"], width: float = WIDTH) -> "Figure":
     """Draw a panel per column: published values as open squares, ours in the method's colour, bars over runs."""
-    from perfed.papers.show import heading
+    from .show import heading
 
     shown = compared(found)
     columns = [column for column in recipe.columns if any(a.column.id == column.id for a in shown)]

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable, Sequence
 
-from perfed.errors import suggest
-from perfed.papers.recipe import Heading, Recipe
+from ..errors import suggest
+from .recipe import Heading, Recipe
 
 Names = Callable[[Heading], Sequence[str | None]]
 

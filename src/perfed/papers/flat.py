@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from perfed.errors import InputError
-from perfed.evaluate.scores import Line
-from perfed.evaluate.summary import figures
+from ..errors import InputError
+from ..evaluate.scores import Line
+from ..evaluate.summary import figures
 
 PATIENCE = 50  # rounds, unless said otherwise
 LEAST = 3  # tests per block: fewer say nothing about noise

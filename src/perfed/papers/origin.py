@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from perfed.report.read import read
-from perfed.units import spoken
+from ..report.read import read
+from ..units import spoken
 
 if TYPE_CHECKING:
-    from perfed.papers.show import Shown
+    from .show import Shown
 
 
 def origin(found: Sequence["Shown"]) -> list[str]:

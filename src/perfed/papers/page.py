@@ -5,20 +5,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfed.papers.agree import agreement, sentence
-from perfed.papers.beside import beside, compared
-from perfed.papers.origin import origin
-from perfed.papers.recipe import Recipe
-from perfed.report import figures, studies
-from perfed.report import page as pages
-from perfed.report.read import Record, options, read
-from perfed.report.sections import WIDTH, Notes, Picture, Section
-from perfed.report.tables import Table
+from ..report import figures, studies
+from ..report import page as pages
+from ..report.read import Record, options, read
+from ..report.sections import WIDTH, Notes, Picture, Section
+from ..report.tables import Table
+from .agree import agreement, sentence
+from .beside import beside, compared
+from .origin import origin
+from .recipe import Recipe
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from perfed.papers.show import Shown
+    from .show import Shown
 
 
 SPLIT = ("data", "partition", "clients", "split", "split_seed", "validation", "test", "series")  # what decides who has what
@@ -102,7 +102,7 @@ def _number(label: str) -> float | None:
 
 
 def _column(recipe: Recipe, name: str) -> str:
-    from perfed.papers.show import heading
+    from .show import heading
 
     return next(heading(recipe, column) for column in recipe.columns if column.id == name)
 
@@ -142,7 +142,7 @@ def _analyses(recipe: Recipe, folder: Path) -> Section:
 
     from markupsafe import Markup
 
-    from perfed.analysis.catalogue import CATALOGUE
+    from ..analysis.catalogue import CATALOGUE
 
     labels = {entry.id: entry.label for entry in (*recipe.rows, *recipe.columns)}
     cells: dict[tuple[str, bytes], list[str]] = {}
@@ -173,7 +173,7 @@ def _paper(recipe: Recipe) -> Section:
 
 
 def _repeat(recipe: Recipe, found: Sequence["Shown"], command: str) -> Section:
-    from perfed.papers.run import recalled
+    from .run import recalled
 
     runs = [a.run for a in found if a.run is not None]
     known = recalled(runs[0].parent.parent / recipe.name.replace("/", "-") / "cells.json") if runs else {}

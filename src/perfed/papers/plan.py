@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from perfed.errors import DataError, InputError
-from perfed.papers.choose import choose
-from perfed.papers.paper import Settings as Flat
-from perfed.papers.paper import flat, nested
-from perfed.papers.recipe import Heading, Published, Reading, Recipe, TableCell
-from perfed.papers.stand_in import editions, missing, replaced
-from perfed.runs import parse
-from perfed.runs.experiment import Experiment
+from ..errors import DataError, InputError
+from ..runs import parse
+from ..runs.experiment import Experiment
+from .choose import choose
+from .paper import Settings as Flat
+from .paper import flat, nested
+from .recipe import Heading, Published, Reading, Recipe, TableCell
+from .stand_in import editions, missing, replaced
 
 IN_ROUNDS = {"method.narrowing": 1, "method.warmup": 0}  # schedules counted in rounds shrink with them, to no less
 PER_CLIENT = ("partition.samples", "partition.test_size", "partition.train_size")
@@ -153,7 +153,7 @@ def _client(reading: Reading, published: Flat, made: Experiment) -> tuple[str, i
     """Say why the client that is read does not exist, or at which place it is found in another data set."""
     if reading.client is None:
         return "", None
-    from perfed.data.catalogue import CATALOGUE
+    from ..data.catalogue import CATALOGUE
 
     domains = made.data.options.get("domains") or list(CATALOGUE[made.data.name].groups)
     if made.data.name == published["data"]:

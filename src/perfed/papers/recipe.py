@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from perfed.errors import InputError, suggest
-from perfed.papers.paper import NAMED, Data, Paper, Settings, Word, lay
+from ..errors import InputError, suggest
+from .paper import NAMED, Data, Paper, Settings, Word, lay
 
 ROOTS = (
     *("after", "augment", "best", "budget", "clients", "data", "inputs", "method", "model", "norm", "partition"),

@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from perfed.data import Samples
-from perfed.disk import get_object, locked, put_json
-from perfed.errors import PerfedError, RunError
-from perfed.papers.flat import Flat
-from perfed.papers.plan import Plan
-from perfed.papers.recipe import Recipe
-from perfed.runs import parallel
-from perfed.runs.assemble import SharedData, samples_of
-from perfed.runs.experiment import Experiment
-from perfed.runs.folder import RunFolder
-from perfed.runs.run import begin, reshared, sum_up
-from perfed.runs.seed import OnRound
+from ..data import Samples
+from ..disk import get_object, locked, put_json
+from ..errors import PerfedError, RunError
+from ..runs import parallel
+from ..runs.assemble import SharedData, samples_of
+from ..runs.experiment import Experiment
+from ..runs.folder import RunFolder
+from ..runs.run import begin, reshared, sum_up
+from ..runs.seed import OnRound
+from .flat import Flat
+from .plan import Plan
+from .recipe import Recipe
 
 Note = Callable[[str], None]
 

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perfed.disk import put, put_json
-from perfed.papers.agree import agreement, sentence
-from perfed.papers.beside import beside, compared
-from perfed.papers.origin import origin
-from perfed.papers.plan import Plan
-from perfed.papers.recipe import Heading, Published, Reading, Recipe
-from perfed.papers.run import recalled
-from perfed.papers.values import Value, value
-from perfed.report.canvas import save
-from perfed.report.tables import MISSING, Column, Printed, Row, Table, csv, latex, markdown
-from perfed.units import signed
+from ..disk import put, put_json
+from ..report.canvas import save
+from ..report.tables import MISSING, Column, Printed, Row, Table, csv, latex, markdown
+from ..units import signed
+from .agree import agreement, sentence
+from .beside import beside, compared
+from .origin import origin
+from .plan import Plan
+from .recipe import Heading, Published, Reading, Recipe
+from .run import recalled
+from .values import Value, value
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def _agrees(recipe: Recipe, found: Sequence[Shown]) -> list[str]:
 
 def write(recipe: Recipe, found: Sequence[Shown], folder: Path, command: str = "") -> dict[str, str]:
     """Write table.md, .csv, .tex and .json, the page, and the figure beside the paper; return where they are."""
-    from perfed.papers.page import page
+    from .page import page
 
     made = table(recipe, found)
     below = "".join(f"\n- {note}" for note in (*made.notes, *_agrees(recipe, found), *recipe.notes, *origin(found)))

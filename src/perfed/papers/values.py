@@ -6,16 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from perfed.analysis.communication import cost_to_target
-from perfed.analysis.recorded import parameters
-from perfed.analysis.subject import Subject
-from perfed.disk import get_json
-from perfed.errors import RunError
-from perfed.evaluate.scores import Line
-from perfed.evaluate.summary import choose, rates
-from perfed.papers.recipe import Reading
-from perfed.report.read import Record, options, read
-from perfed.runs.folder import RunFolder
+from ..analysis.communication import cost_to_target
+from ..analysis.recorded import parameters
+from ..analysis.subject import Subject
+from ..disk import get_json
+from ..errors import RunError
+from ..evaluate.scores import Line
+from ..evaluate.summary import choose, rates
+from ..report.read import Record, options, read
+from ..runs.folder import RunFolder
+from .recipe import Reading
 
 SCALE = {"%": 100.0, "1e-2": 100.0}
 

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from perfed.errors import InputError
-from perfed.partition.owned import Facts, Owned, Partition, PooledPartition, whole
-from perfed.partition.split import Indices
+from ..errors import InputError
+from .owned import Facts, Owned, Partition, PooledPartition, whole
+from .split import Indices
 
 
 @dataclass(frozen=True, kw_only=True)

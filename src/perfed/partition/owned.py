@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from perfed.errors import InputError
-from perfed.partition.split import Indices
+from ..errors import InputError
+from .split import Indices
 
 
 class SamplesLike(Protocol):

@@ -5,8 +5,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from perfed.errors import InputError
-from perfed.partition.owned import (
+from ..errors import InputError
+from .owned import (
     Facts,
     Owned,
     PooledPartition,
@@ -18,7 +18,7 @@ from perfed.partition.owned import (
     too_many_classes,
     whole,
 )
-from perfed.partition.split import Indices
+from .split import Indices
 
 FALLBACK = 3  # two samples to train on and one to test on
 TOPPED_UP = 50  # at most one client in so many may be given samples that the draw did not

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfed.errors import InputError
-from perfed.evaluate.scores import today
-from perfed.evaluate.summary import Moment, majority, rates
-from perfed.evaluate.summary import curves as curve
-from perfed.report.canvas import WIDTH, sheet, styled
-from perfed.report.gains import compared
-from perfed.report.names import title
-from perfed.report.read import Record, labels
-from perfed.report.style import LOOKS, Look, looks
-from perfed.units import signed, unit
+from ..errors import InputError
+from ..evaluate.scores import today
+from ..evaluate.summary import Moment, majority, rates
+from ..evaluate.summary import curves as curve
+from ..units import signed, unit
+from .canvas import WIDTH, sheet, styled
+from .gains import compared
+from .names import title
+from .read import Record, labels
+from .style import LOOKS, Look, looks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,13 +4,13 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from perfed.disk import writing
-from perfed.errors import suggest
-from perfed.report import figures, pictures
-from perfed.report.canvas import FORMATS as DRAWN
-from perfed.report.canvas import save
-from perfed.report.read import Record, options
-from perfed.report.tables import Table, comparison, csv, latex, markdown, records
+from ..disk import writing
+from ..errors import suggest
+from . import figures, pictures
+from .canvas import FORMATS as DRAWN
+from .canvas import save
+from .read import Record, options
+from .tables import Table, comparison, csv, latex, markdown, records
 
 ANCHORS = ("local", "fedavg")  # what every method is measured against
 MOMENTS = ("best", "last", "validation")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfed.evaluate.summary import rates
-from perfed.report.read import Record, gather, labels
+from ..evaluate.summary import rates
+from .read import Record, gather, labels
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from perfed.evaluate.summary import Moment
-from perfed.report.names import shorten
-from perfed.report.read import Record, labels
+from ..evaluate.summary import Moment
+from .names import shorten
+from .read import Record, labels
 
 
 class Gain(NamedTuple):

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfed.evaluate.summary import Moment, average, choose, over, rates, tested
-from perfed.report.names import title
-from perfed.report.read import Record
+from ..evaluate.summary import Moment, average, choose, over, rates, tested
+from .names import title
+from .read import Record
 
 Array = NDArray[np.float64]
 

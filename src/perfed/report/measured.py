@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perfed.evaluate.metrics import ALWAYS, known
-from perfed.evaluate.others import listed, undefined
-from perfed.evaluate.summary import MOMENTS, choose, summarise, tested
-from perfed.report.read import Record
+from ..evaluate.metrics import ALWAYS, known
+from ..evaluate.others import listed, undefined
+from ..evaluate.summary import MOMENTS, choose, summarise, tested
+from .read import Record
 
 UNDEFINED = "undefined"
 ROUNDS = {"best": "best round", "last": "last round", "validation": "validated round"}

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfed.errors import InputError, RunError
-from perfed.evaluate.summary import Moment, choose, rates, summarise
-from perfed.report.names import label, position, title
-from perfed.runs.folder import RunFolder
+from ..errors import InputError, RunError
+from ..evaluate.summary import Moment, choose, rates, summarise
+from ..runs.folder import RunFolder
+from .names import label, position, title
 
 USUAL = {
     "report": "weighted",

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from perfed.report import figures, pictures
-from perfed.report.formats import ANCHORS, MOMENTS, USUAL
-from perfed.report.gains import same_clients
-from perfed.report.names import title
-from perfed.report.read import PLACES, Record, differing, flat, labels
-from perfed.report.significance import paired
-from perfed.report.tables import MISSING, Printed, Table, quoted
-from perfed.units import signed, weighed
+from ..units import signed, weighed
+from . import figures, pictures
+from .formats import ANCHORS, MOMENTS, USUAL
+from .gains import same_clients
+from .names import title
+from .read import PLACES, Record, differing, flat, labels
+from .significance import paired
+from .tables import MISSING, Printed, Table, quoted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

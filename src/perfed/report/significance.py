@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfed.report.read import Record, labels
+from .read import Record, labels
 
 ENOUGH = 5  # fewer pairs cannot tell luck from skill
 

@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from perfed.errors import InputError, RunError
-from perfed.evaluate.rising import rising
-from perfed.evaluate.summary import RUNAWAY, Moment, majority, over, runaway
-from perfed.report import helped, measured
-from perfed.report.names import title
-from perfed.report.read import Record, labels
-from perfed.units import signed, unit
+from ..errors import InputError, RunError
+from ..evaluate.rising import rising
+from ..evaluate.summary import RUNAWAY, Moment, majority, over, runaway
+from ..units import signed, unit
+from . import helped, measured
+from .names import title
+from .read import Record, labels
 
 MISSING = "–"
 STILL = "Curves still rise"

@@ -20,7 +20,6 @@ from ..partition import Split
 from ..sampling import Sampling
 from . import code
 
-TRANSPORTS = ("auto", "serial", "pooled", "stacked")
 _ELSEWHERE = ("transport", "workers", "device", "out", "name", "checkpoint", "snapshots", "memory")  # change how, not what
 _SINCE = (
     "metrics",

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from perfed.errors import InputError, PerfedError
-from perfed.watch.find import Group, groups
-from perfed.watch.pulse import held
-from perfed.watch.tell import glance, whole
+from ..errors import InputError, PerfedError
+from .find import Group, groups
+from .pulse import held
+from .tell import glance, whole
 
 HERE = Path(__file__).parent
 FILES = {  # everything that is served from disk; a request never becomes a path

@@ -5,17 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from perfed.errors import PerfedError
-from perfed.evaluate.summary import curves, figures, majority
-from perfed.report.formats import MOMENTS
-from perfed.report.names import position, title
-from perfed.report.read import Record, labels, options, read
-from perfed.report.sections import command, facts, lead
-from perfed.report.style import looks
-from perfed.report.tables import STILL, UNFINISHED, comparison
-from perfed.runs.folder import RunFolder
-from perfed.watch.find import Group
-from perfed.watch.pulse import Pulse, pulse
+from ..errors import PerfedError
+from ..evaluate.summary import curves, figures, majority
+from ..report.formats import MOMENTS
+from ..report.names import position, title
+from ..report.read import Record, labels, options, read
+from ..report.sections import command, facts, lead
+from ..report.style import looks
+from ..report.tables import STILL, UNFINISHED, comparison
+from ..runs.folder import RunFolder
+from .find import Group
+from .pulse import Pulse, pulse
 
 POINTS = 240  # of a curve; more cannot be seen
 COLUMNS = ("validation.weighted", "last.weighted", "best.weighted", "last.mean", "last.std", "cost.bytes_up", "cost.seconds")
