@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import Any
 
 from ..errors import RunError
-from ..rounds import Protocol, Round, line_of, rounds
+from ..rounds import Protocol, Round, Span, line_of, rounds
 from ..serving.personal import Trained
 from ..transport import Transport, choose
 from ..trees import Tree
@@ -123,10 +123,7 @@ class Seed:
             transport,
             asked.sampling,
             Protocol(asked.every, asked.after, parts),
-            seed=self.made.seed,
-            clients=len(federation),
-            count=asked.rounds,
-            first=self.first,
+            Span(self.made.seed, len(federation), asked.rounds, self.first),
         )
 
     def _record(self, line: dict[str, Any]) -> None:
