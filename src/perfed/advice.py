@@ -68,7 +68,7 @@ def check(raw: Mapping[str, Any]) -> None:
         if not isinstance(own, Mapping) or own.keys() & OBJECT:
             continue
         known = _options(part, chosen.get(part, ""))
-        if part in CHOICES and not known and part != "model":
+        if part in CHOICES and not known and (part != "model" or ":" in chosen[part]):
             continue  # code of one's own, or a name that will be refused by itself
         for option, value in own.items():
             if option == "name" or (part == "method" and option in ("budget", "norm", "weighting")):
@@ -89,6 +89,8 @@ def check_data(raw: Mapping[str, Any]) -> None:
     given = raw.get("data")
     name = given.get("name") if isinstance(given, Mapping) and not given.keys() & OBJECT else given
     if isinstance(name, str):
+        if "," in name and ":" not in name:
+            raise _several_names("data", name)
         _unknown_name("data", name)
 
 

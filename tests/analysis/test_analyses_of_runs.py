@@ -13,7 +13,7 @@ from perfed import trees
 from perfed.analysis import privacy
 from perfed.analysis.catalogue import CATALOGUE, analyse, find, save
 from perfed.analysis.result import Options
-from perfed.analysis.subject import State, Subject, model
+from perfed.analysis.subject import Subject, model
 from perfed.cli.commands import app
 from perfed.errors import InputError, RunError
 from perfed.runs import parse as setting
@@ -162,9 +162,7 @@ def test_the_attack_says_that_it_is_weak_when_its_control_fails(runs: dict[str, 
 
 
 def test_one_sample_of_undefended_fedavg_is_recovered_by_the_search_that_attacks_uploads(runs: dict[str, Path]) -> None:
-    job = Subject(runs["bare"]).job
-    state = State(0, job.site, job.server, {}, job.store.first)
-    checked = privacy.control(state, 0, Options(steps=600))
+    checked = privacy.control(Subject(runs["bare"]).start, 0, Options(steps=600))
     assert checked.control.passed, checked.control
 
 

@@ -53,7 +53,7 @@ def test_a_stopped_comparison_says_how_to_go_on(tmp_path: Path) -> None:
 def test_without_a_terminal_a_line_comes_every_so_often() -> None:
     said: list[str] = []
     now = [0.0]
-    lines = progress.Lines(100, "fedcp", said.append, lambda: now[0])
+    lines = progress.Spoken(100, "fedcp", said.append, lambda: now[0])
     scored = {"test": [Score(10, {"correct": 8, "accuracy": 0.8}), Score(10, {"correct": 6, "accuracy": 0.6})]}
     for number in range(40):
         now[0] += 1.0
@@ -67,7 +67,7 @@ def test_without_a_terminal_a_line_comes_every_so_often() -> None:
 def test_a_round_of_another_process_is_named() -> None:
     said: list[str] = []
     now = [0.0]
-    lines = progress.Lines(None, "compare", said.append, lambda: now[0])
+    lines = progress.Spoken(None, "compare", said.append, lambda: now[0])
     now[0] = 6.0
     lines(1, progress.Word(3, 0.5, "fedper"))
     assert said == ["fedper seed 1 round 3, accuracy 0.500"]

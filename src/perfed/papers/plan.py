@@ -91,7 +91,13 @@ def _plans(recipe: Recipe, asked: Asked, cells: Sequence[TableCell]) -> Iterator
             yield Plan(cell.row, cell.column, None, reading, cell.published, missing=lacking)
             continue
         laid = list(_laid_over(recipe, cell, asked))
-        made = settings_of(recipe, here, asked, laid)
+        try:
+            made = settings_of(recipe, here, asked, laid)
+        except InputError as wrong:
+            if not str(wrong).startswith("no setting 'method."):
+                raise
+            yield Plan(cell.row, cell.column, None, reading, cell.published, missing=str(wrong))  # another row's method has it
+            continue
         gone, place = _client(reading, cell.settings, made)
         reduced = _reduced(recipe, cell.settings, made, said, [key for key, _ in laid])
         yield Plan(cell.row, cell.column, None if gone else made, reading, cell.published, reduced, gone, place)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import disk
 from ..disk import writing
+from ..errors import RunError
 from .canvas import png, svg
 from .names import title as named
 from .read import Record, gather
@@ -40,9 +41,12 @@ def put(text: str, out: Path | str, name: str = "report.html") -> Path:
     target = Path(out)
     if target.is_dir() or not target.suffix:
         target = target / name
-    with writing(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-    disk.put(target, text.encode())
+    try:
+        with writing(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+        disk.put(target, text.encode())
+    except RunError as error:
+        raise RunError(f"cannot write the report: {error}") from error
     return target
 
 

@@ -108,7 +108,7 @@ class Seed:
                 if self.stopped:
                     break
         except KeyboardInterrupt:
-            if last > self.first:
+            if last > self.first and not self.desk.often:  # what was saved after the round stands
                 self._save(last)
             raise
         self.first = last
