@@ -17,7 +17,7 @@ CASES = [(name, {}) for name in CATALOGUE] + list(VARIANTS.items())
 
 @pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{name} {' '.join(options)}".strip() for name, options in CASES])
 def test_a_round_in_double_precision(name: str, options: dict[str, Any]) -> None:
-    method = replace(find(name)(**options), budget=Budget(lr=0.05, batch_size=20))
+    method = replace(find(name)(**options), budget=Budget(lr=0.01, batch_size=20))
     torch.manual_seed(0)
     net = testing.Net(norm=bool(method.needs)).double()
     task = Task.of(net, (testing.FEATURES,), testing.CLASSES, example=torch.zeros(2, testing.FEATURES, dtype=torch.float64))

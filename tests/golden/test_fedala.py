@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from perfed import testing, trees
+from perfed import keys, testing, trees
 from perfed.errors import MethodError
 from perfed.local import Budget
 from perfed.methods.fedala import FedALA
@@ -58,7 +58,7 @@ def test_a_client_is_tested_after_the_blending_and_before_training() -> None:
     received, old = ({k: v.double().numpy() for k, v in tree.items()} for tree in (play.server, play.mine(0).top))
     mixing = learned(received, old, {k: np.ones_like(v) for k, v in old.items()}, 0, 3)
     score = play.transport.score(play.server, [0], 1, ("test",))[0][0]
-    assert abs(score.loss - byhand.loss(blended(received, old, mixing), byhand.X[0], byhand.Y[0])) < 1e-5
+    assert abs(score["loss"] - byhand.loss(blended(received, old, mixing), byhand.X[0], byhand.Y[0])) < 1e-5
     assert (play.mine(0).mixing["head.weight"] == 1).all()  # a test leaves nothing behind
 
 
@@ -109,7 +109,7 @@ def test_weights_are_learned_on_a_share_of_the_samples_drawn_anew_each_round() -
     data = testing.federation(2, sizes=[50, 50])
     play = byhand.Play(FedALA(budget=Budget(lr=0.1, batch_size=8)), testing.task(), data).round()
     drawn = [play.site.federation.shard(0, n, 8, False) for n in (2, 3)]
-    rows = [set(s.hold_out(0.8, testing.keys.fold(s.key, "blend"))[1].rows.tolist()) for s in drawn]
+    rows = [set(s.hold_out(0.8, keys.fold(s.key, "blend"))[1].rows.tolist()) for s in drawn]
     assert [len(r) for r in rows] == [40, 40] and rows[0] != rows[1]
 
 

@@ -47,8 +47,8 @@ def test_clients_are_tested_after_fine_tuning(tune: str, moved: str) -> None:
         p = common
         for _ in range(3):
             p = visit(p, i, moved)
-        assert abs(score.loss - byhand.loss(p, byhand.X[i], byhand.Y[i])) < 1e-5
-        assert abs(score.loss - byhand.loss(common, byhand.X[i], byhand.Y[i])) > 1e-2
+        assert abs(score["loss"] - byhand.loss(p, byhand.X[i], byhand.Y[i])) < 1e-5
+        assert abs(score["loss"] - byhand.loss(common, byhand.X[i], byhand.Y[i])) > 1e-2
     assert trees.equal(before, (play.server, play.store[0], play.store[1]))  # tuned models are thrown away
 
 

@@ -46,7 +46,7 @@ def test_a_client_is_tested_after_one_step_on_one_batch_of_its_training_data() -
         adapted, _ = play.method.adapt(play.site.task, play.server, (), play.shard(i))
         byhand.close(adapted, expected)
         score = play.transport.score(play.server, [i], 1, ("test",))[0][0]
-        assert abs(score.loss - byhand.loss(expected, byhand.X[i], byhand.Y[i])) < 1e-5
+        assert abs(score["loss"] - byhand.loss(expected, byhand.X[i], byhand.Y[i])) < 1e-5
 
 
 def test_a_test_adapts_to_training_data_only_and_leaves_nothing_behind() -> None:

@@ -59,17 +59,6 @@ def test_the_leaderboards_experiments_are_those_of_the_papers_they_were_taken_fr
         assert own == {k: v for k, v in cell("fedcp/table2", row, "mnist-dirichlet").items() if k not in ("seeds", "data")}
 
 
-def test_a_row_waits_until_its_method_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    from perfed.methods import CATALOGUE
-
-    monkeypatch.setitem(CATALOGUE, "feddbe", "FedDBE")
-    board = papers.load("pfllib/fmnist")
-    assert board.published["feddbe"][0] == papers.Published(mean=97.69, std=0.05)
-    monkeypatch.delitem(CATALOGUE, "feddbe")
-    board = papers.load("pfllib/fmnist")
-    assert "feddbe" not in board.published and "feddbe" not in {row.id for row in board.rows}
-
-
 def test_names_are_sorted_by_number_with_tables_first() -> None:
     fedcp = [name for name in papers.listing() if name.startswith("fedcp/")]
     assert fedcp[8:12] == ["fedcp/table9", "fedcp/table10", "fedcp/figure3", "fedcp/figure5"]

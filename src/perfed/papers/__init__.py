@@ -11,7 +11,6 @@ import yaml
 from pydantic import ValidationError
 
 from ..errors import InputError, suggest
-from ..methods import CATALOGUE
 from .paper import Paper
 from .recipe import Heading, Published, Reading, Recipe, TableCell, expand
 
@@ -62,19 +61,10 @@ def load(name: str) -> Recipe:
     try:
         axes = {axis: [expand(entry, paper) for entry in content.get(axis, [])] for axis in ("rows", "columns")}
         kind = "figure" if figure.startswith("figure") else "table"
-        whole = _known(content | axes, paper) | {"name": name, "paper": paper, "kind": kind}
+        whole = content | axes | {"name": name, "paper": paper, "kind": kind}
         return Recipe.model_validate(whole)
     except ValidationError as wrong:
         raise InputError(f"{name}.yaml: {_first(wrong)}") from wrong
-
-
-def _known(content: dict[str, Any], paper: Paper) -> dict[str, Any]:
-    """Leave out the rows that wait for their method to be in the catalogue."""
-    waits = {row["id"] for row in content["rows"] if row.pop("once_known", False)}
-    waiting = {row for row in waits if paper.methods[row].method not in CATALOGUE}
-    rows = [row for row in content["rows"] if row["id"] not in waiting]
-    published = {row: values for row, values in content.get("published", {}).items() if row not in waiting}
-    return content | {"rows": rows, "published": published}
 
 
 def read(path: Traversable) -> dict[str, Any]:

@@ -113,6 +113,7 @@ class Experiment(BaseModel):
         choose: the metric by which rounds are chosen.
         every: rounds between tests.
         after: whether clients are also tested right after local training.
+        protocol: ``pflbench`` for tables that also show who is helped, who is hurt, pace and FLOPs.
         report: ``weighted`` for the accuracy over all samples, ``mean`` for the mean over clients.
         best: ``round`` for the best round of all clients, ``per_client`` for that of each.
         series: which tests tables show; ``after`` needs ``after=True``.
