@@ -3,14 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup run test test-random test-order test-flower lint hooks bench clean
+.PHONY: setup run test test-random test-order test-flower lint docs docs-serve hooks bench clean
 
 setup: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[images,flower,onnx,test,lint]"
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[images,flower,onnx,docs,test,lint]"
 	touch .venv/ready
 
 run: setup
@@ -37,6 +37,13 @@ lint: setup
 	$(BIN)/ruff format --check -q .
 	$(BIN)/mypy
 
+docs: setup  # the site, in build/docs
+	$(BIN)/python docs/site/build.py
+	$(BIN)/zensical build --clean --strict
+
+docs-serve: docs  # the site at a loopback address; run make docs again after a change of a page
+	$(BIN)/zensical serve
+
 hooks: setup
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[hooks]"
 	$(BIN)/pre-commit install --hook-type pre-commit --hook-type pre-push
@@ -45,4 +52,4 @@ bench: setup
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv build runs .pytest_cache .mypy_cache .ruff_cache

@@ -16,6 +16,7 @@ import torch
 
 from perfed.data import load
 from perfed.data.inputs import Inputs, inputs_for
+from perfed.evaluate.metrics import CATALOGUE
 from perfed.federation import Federation
 from perfed.methods import find
 from perfed.partition import build as build_partition
@@ -62,22 +63,22 @@ class Scale:
 QUICK = Scale(repeats=2, each=60, many=200, rounds=20)
 
 
-def warmed(*jobs: Callable[[], Any], repeats: int) -> list[list[float]]:
+def warmed(*jobs: Callable[[], Any], repeats: int, clock: Callable[[], float] = perf_counter) -> list[list[float]]:
     """Return the seconds of each job, run in turn after a first time that does not count."""
     for job in jobs:
         job()
-    return seconds(*jobs, repeats=repeats)
+    return seconds(*jobs, repeats=repeats, clock=clock)
 
 
-def seconds(*jobs: Callable[[], Any], repeats: int) -> list[list[float]]:
+def seconds(*jobs: Callable[[], Any], repeats: int, clock: Callable[[], float] = perf_counter) -> list[list[float]]:
     """Return the seconds of each job, run in turn."""
     taken: list[list[float]] = [[] for _ in jobs]
     for turn in range(repeats):
         order = list(enumerate(jobs))
         for place, job in order if turn % 2 == 0 else reversed(order):
-            began = perf_counter()
+            began = clock()
             job()
-            taken[place].append(perf_counter() - began)
+            taken[place].append(clock() - began)
     return taken
 
 
@@ -135,6 +136,27 @@ def stacked(scale: Scale) -> list[Row]:
     gain, spread = ratio(one, all_at_once)
     detail = f"{spread}; {1000 * statistics.median(all_at_once) / 5:.1f} ms a round of {sum(federation.sizes)} samples"
     return [Row("stacked", "`stacked` over `serial`, small MLP, embedded digits", gain, 4, True, detail)]
+
+
+def metrics(scale: Scale) -> list[Row]:
+    """What measuring everything adds to a round with accuracy and loss, in CPU seconds, which other work does not blur."""
+    samples = load("digits")
+    small = Federation.of(samples, split(samples, build_partition("iid"), 20, 0, 0.1, 0.25), inputs_for(samples))
+    mlp, pictures = work.task_for(small, "mlp"), work.pictures(4, scale.each)
+    rows = []
+    for name, what, make, federation, task, turns in (
+        ("metrics", "CNN, 4 clients", Serial, pictures, None, 1),
+        ("metrics-small", "small MLP on embedded digits, 20 clients", Serial, small, mlp, 20),
+        ("metrics-stacked", "the same, `stacked`", Stacked, small, mlp, 20),
+    ):
+        plays = [work.Play(federation, "fedavg", make, task=task, metrics=chosen) for chosen in ((), tuple(CATALOGUE))]
+        plain, full = warmed(*plays, repeats=turns * scale.repeats, clock=process_time)
+        more, spread = ratio(full, plain)
+        detail = f"{spread}; {1000 * statistics.median(plain):.1f} ms of CPU a round"
+        rows.append(
+            Row(name, f"a round with all {len(CATALOGUE)} metrics over accuracy and loss: {what}", more, 1.03, False, detail)
+        )
+    return rows
 
 
 def vocabulary(scale: Scale) -> list[Row]:
@@ -279,6 +301,7 @@ def flower(scale: Scale) -> list[Row]:
 ROWS: dict[str, Callable[[Scale], list[Row]]] = {
     **{f"limit-{name}": lambda scale, name=name: against_the_limit(name, scale) for name in work.METHODS},  # type: ignore[misc]
     "stacked": stacked,
+    "metrics": metrics,
     "fasttext": vocabulary,
     "many": many_clients,
     **{f"memory-{name}": lambda scale, name=name: memory(name, scale) for name in ("fedper", "fedcp", "fedcac")},  # type: ignore[misc]

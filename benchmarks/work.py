@@ -1,5 +1,6 @@
 """The work that is measured: made-up pictures in the shape of MNIST, shared among clients of unequal size."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -62,10 +63,11 @@ class Play:
         sampling: Sampling | None = None,
         every: int = 1,
         count: int = 1_000_000,
+        metrics: Sequence[str] = (),
     ) -> None:
         task = task or task_for(federation)
         chosen = find(method)(budget=BUDGET) if isinstance(method, str) else method
-        self.site, server, first = Site.of(chosen, task, federation)
+        self.site, server, first = Site.of(chosen, task, federation, metrics)
         self.store = Store(first, len(federation))
         self.transport: Transport = make(self.site, self.store)
         protocol = Protocol(every=every, parts=("test",))

@@ -32,6 +32,12 @@ def test_the_example_runs(path: Path, tmp_path: Path) -> None:
     assert done.stdout.strip()
 
 
+@pytest.mark.parametrize("path", [path for path in PATHS if path.stem != "silos"], ids=lambda p: p.stem)
+def test_the_example_is_a_notebook_too(path: Path) -> None:
+    cells = path.read_text(encoding="utf-8").split("# %%")
+    assert cells[0] == "" and cells[1].startswith(" [markdown]\n# # ") and len(cells) >= 4
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda p: p.stem)
 def test_a_study_names_methods_with_valid_fields_and_three_seeds(path: Path, tmp_path: Path) -> None:
     asked = comparison.load(path)

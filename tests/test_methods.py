@@ -41,7 +41,7 @@ def test_titles_wait_for_nothing_heavy() -> None:
 
 
 def test_tables_list_methods_as_the_catalogue_does() -> None:
-    assert [position(name) for name in ("majority", "local", "fedavg", "fedcp", "fedpick")] == [0, 1, 2, 25, 29]
+    assert [position(name) for name in ("majority", "local", "fedavg", "fedcp", "fedpick")] == [0, 1, 2, 26, 30]
     assert position("mine") == len(CATALOGUE) + 1 and title("mine") == "mine"
     with pytest.raises(InputError, match="did you mean 'fedcp'"):
         methods.title("fedcpp")
@@ -63,13 +63,14 @@ def test_what_needs_batchnorm_refuses_a_network_without(name: str) -> None:
         with pytest.raises(MethodError, match=kind.needs):
             kind().check(testing.task(), [30, 30], 2)
     else:
-        replace(kind(), budget=Budget(batch_size=8)).check(testing.task(norm=True), [30, 30], 2)
+        replace(kind(), budget=Budget(batch_size=10)).check(testing.task(norm=True), [30, 30], 2)
 
 
 @pytest.mark.parametrize(
     ("name", "options", "count"),
     [
         ("fedavg", {}, 3),
+        ("ditto", {}, 3 + 3),
         ("ditto", {"personal_epochs": 2}, 3 + 2),
         ("dualfed", {}, 3 + 3),  # one stage after the other
         ("dualfed", {"training": "simultaneous"}, 3),

@@ -7,12 +7,14 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
+from . import advice
 from . import partition as partitions
 from .data import Samples
 from .errors import InputError, suggest
 from .federation import Federation
 from .method import Method
 from .partition import Split
+from .progress import shown
 from .results import Comparison, Run, conclude
 from .rounds import Round
 from .runs import compare as comparing
@@ -29,7 +31,7 @@ def federate(
     data: str | Samples,
     *,
     clients: int | None = None,
-    partition: str | Mapping[str, Any] = "dirichlet",
+    partition: str | Mapping[str, Any] | None = None,
     seed: int = 0,
     validation: float = 0.1,
     test: float = 0.25,
@@ -40,8 +42,9 @@ def federate(
 
     Args:
         data: a data set's name, such as ``digits`` or ``csv:patients.csv``, or samples of one's own.
-        clients: how many; by default one per group for domains and natural, else 20.
-        partition: who gets which samples: a name, or a mapping with a name and options.
+        clients: how many; by default one per group where the data has groups, else 20.
+        partition: who gets which samples: a name, or a mapping with a name and options; by default the data's own groups are
+            the clients, and where it has none they are made by ``dirichlet``.
         seed: what the partition and later the training are drawn from.
         validation: the share of every client's samples that rounds are chosen on.
         test: the share of every client's samples that it is tested on.
@@ -52,18 +55,19 @@ def federate(
         The clients' data, ready for `run`.
 
     Raises:
-        InputError: an option that the partition does not have, with the nearest one.
+        InputError: an option that the partition does not have, with the nearest one, or one that a split makes useless.
+        DataError: the data are not there or cannot be read.
 
     Example:
         >>> import perfed
         >>> perfed.federate("digits", clients=4, partition="iid")
         Federation of 4 clients with 449 to 450 samples (1×8×8, 10 classes)
     """
-    name = {"name": partition} if isinstance(partition, str) else dict(partition)
+    name = {"name": partition or "dirichlet"} if not isinstance(partition, Mapping) else dict(partition)
     raw: dict[str, Any] = {"data": data, "clients": clients, "validation": validation, "test": test, "split": split}
-    if split is None:
+    if split is None and (partition is not None or options):
         raw["partition"] = name | options
-    elif options or name != {"name": "dirichlet"} or clients is not None:
+    elif split is not None and (options or partition is not None or clients is not None):
         raise InputError(f"{next(iter(options), 'partition')} has no effect here: the split says who has what")
     asked = Experiment(**raw)
     samples = samples_of(asked)
@@ -103,7 +107,7 @@ def run(
         False
     """
     asked = _asked(experiment, given)
-    with _shown(progress, len(asked.seeds) * (asked.rounds + 1), asked.method.name, on_round) as heard:
+    with shown(len(asked.seeds) * (asked.rounds + 1), asked.method.name, progress=progress, on_round=on_round) as heard:
         if out is None:
             return Run(asked, seeds=running.rehearse(asked, heard))
         asked = asked.but(out=Path(out))
@@ -131,6 +135,9 @@ def train(
 
     Returns:
         The run.
+
+    Raises:
+        InputError: a keyword that has no meaning or no effect here, with the nearest name.
 
     Example:
         >>> import perfed
@@ -161,6 +168,9 @@ def compare(
     Returns:
         The comparison: table, curves, accuracies, runs by name.
 
+    Raises:
+        InputError: no method, the same one twice, or a keyword that has no meaning or no effect here.
+
     Example:
         >>> import perfed
         >>> found = perfed.compare(["fedavg", {"name": "ditto", "spring": 0.5}], clients=3, rounds=1, progress=False)
@@ -173,7 +183,7 @@ def compare(
     first = asked.first.but(out=Path(temporary.name if temporary else str(out)))
     asked = comparing.Comparison((first, *asked.experiments[1:]))
     began = perf_counter()
-    with _shown(progress, asked.total, "compare", on_round) as heard:
+    with shown(asked.total, "compare", progress=progress, on_round=on_round) as heard:
         folder = comparing.run(asked, heard, "perfed.compare")
     conclude(folder, perf_counter() - began)
     return Comparison(folder, asked.experiments, temporary)
@@ -200,12 +210,12 @@ def resume(
         The run or the comparison.
 
     Raises:
-        RunError: the folder is no run, or something of it changed since it began.
+        RunError: the folder is no run, something of it changed since it began, or it already has more rounds.
+        InputError: an object that is not wanted here.
 
     Example:
         >>> import perfed, tempfile
-        >>> place = tempfile.mkdtemp()
-        >>> done = perfed.run(method="local", clients=3, rounds=1, out=place, progress=False)
+        >>> done = perfed.run(method="local", clients=3, rounds=1, out=tempfile.mkdtemp(), progress=False)
         >>> perfed.resume(done.path, rounds=2, progress=False).experiment.rounds
         2
     """
@@ -217,12 +227,12 @@ def resume(
         if given:
             raise InputError("give objects again to one run of a comparison at a time: resume its own folder")
         left = sum(running.left(found, rounds) for found in CompareFolder(path).runs)
-        with _shown(progress, left, "compare", on_round) as heard:
+        with shown(left, "compare", progress=progress, on_round=on_round) as heard:
             folder = comparing.resume(path, heard, rounds)
         conclude(folder, perf_counter() - began)
         return Comparison(folder)
     found = running.opened(path)
-    with _shown(progress, running.left(found, rounds), found.experiment.method.name, on_round) as heard:
+    with shown(running.left(found, rounds), found.experiment.method.name, progress=progress, on_round=on_round) as heard:
         running.resume(found, heard, rounds, given)
     return Run(running.known(found, given), found)
 
@@ -275,6 +285,7 @@ def _asked(experiment: Experiment | None, given: dict[str, Any], *, several: boo
         raw.pop("budget", None)
     for name in [name for name in raw if name not in Experiment.model_fields]:
         _lay(raw, name, raw.pop(name), several=several)
+    advice.check_data(raw)
     parse.effective(raw)
     return Experiment(**raw)
 
@@ -288,8 +299,7 @@ def _lay(raw: dict[str, Any], name: str, value: Any, *, several: bool) -> None:
         option = name
         homes = [part for part in ("method", "partition") if option in _fields(raw, part, several)]
     if not homes:
-        known = [*Experiment.model_fields, *_fields(raw, "method", several), *_fields(raw, "partition", several)]
-        raise suggest("setting", name, known)
+        raise advice.unknown(name, raw)
     own = raw.get(homes[0], Experiment.model_fields[homes[0]].default)
     if isinstance(own, Method):
         raise InputError(f"{option} has no effect beside a method that is given as an object; give it to {type(own).__name__}(…)")
@@ -308,16 +318,3 @@ def _fields(raw: dict[str, Any], part: str, several: bool) -> list[str]:
     choice = own if isinstance(own, Choice) else Choice.model_validate(own)
     kind: Any = kind_of(choice) if part == "method" else partitions.PARTITIONS.get(choice.name)
     return [] if kind is None else [f.name for f in fields(kind) if f.name not in ("budget", "norm")]
-
-
-class _shown:
-    """A bar while rounds are run, where one is wanted."""
-
-    def __init__(self, wanted: bool, total: int, what: str, on_round: OnRound | None) -> None:
-        self.heard = on_round
-
-    def __enter__(self) -> OnRound | None:
-        return self.heard
-
-    def __exit__(self, *_: object) -> None:
-        pass

@@ -24,7 +24,33 @@ SHOWN = 30  # clients in a notebook's table
 
 @dataclass(frozen=True, repr=False)
 class Federation:
-    """All clients' data as row numbers into one store of samples."""
+    """All clients' data as row numbers into one store of samples.
+
+    `federate` makes one; few people need to call this.
+
+    Args:
+        x: The samples of all clients, as they are stored.
+        y: Their labels.
+        train: For each client, the rows that it trains on.
+        validation: For each client, the rows that rounds are chosen on.
+        test: For each client, the rows that it is tested on.
+        inputs: Turns stored samples into inputs of the network.
+        classes: How many there are.
+        names: The clients' names.
+        seed: What the order of visits is drawn from.
+        augment: Whether training samples are flipped, turned or cropped.
+        numbers: What each client's randomness is drawn by, if not by its place.
+        source: The samples and the split it was made of, where it was.
+        vocabulary: The words of the training texts, where the data are texts.
+
+    Example:
+        >>> import perfed
+        >>> clients = perfed.federate("digits", clients=3, partition="iid")
+        >>> clients
+        Federation of 3 clients with 599 to 599 samples (1×8×8, 10 classes)
+        >>> len(clients), clients.names[0], clients.sizes
+        (3, 'client 0', [389, 389, 389])
+    """
 
     x: Tensor
     y: Tensor
@@ -45,11 +71,22 @@ class Federation:
         """Return the samples as a split shares them out.
 
         Args:
-            samples: the data set.
-            split: who owns which sample.
-            inputs: what makes network inputs of stored samples.
-            seed: what the order of visits is drawn from.
-            augment: whether training samples are augmented.
+            samples: The data set.
+            split: Who owns which sample.
+            inputs: Turns stored samples into inputs of the network.
+            seed: What the order of visits is drawn from.
+            augment: Whether training samples are flipped, turned or cropped.
+
+        Returns:
+            The clients' data.
+
+        Example:
+            >>> import torch
+            >>> from perfed import Federation, Samples, Split
+            >>> samples = Samples.of(torch.rand(6, 2), [0, 1, 0, 1, 0, 1])
+            >>> split = Split([[0, 1], [2, 3]], [[], []], [[4], [5]], ("Rome", "Oslo"), {}, samples.digest())
+            >>> Federation.of(samples, split, lambda x, key: x)
+            Federation of 2 clients with 3 to 3 samples (2, 2 classes)
         """
         train, validation, test = (
             tuple(torch.tensor(rows) for rows in own) for own in (split.train, split.validation, split.test)
@@ -91,7 +128,23 @@ class Federation:
         return [len(rows) for rows in self.train]
 
     def shard(self, client: int, number: int, batch_size: int, even: bool) -> Shard:
-        """Return the training data of ``client`` with the order of visits of round ``number``."""
+        """Return a client's training data with its order of visits in a round.
+
+        Args:
+            client: Its number, from 0.
+            number: The round, from 1.
+            batch_size: Samples per step.
+            even: Whether a batch of one is left out, which BatchNorm cannot train on.
+
+        Returns:
+            What the client trains on.
+
+        Example:
+            >>> import perfed
+            >>> clients = perfed.federate("digits", clients=3, partition="iid")
+            >>> len(clients.shard(client=0, number=1, batch_size=10, even=False))
+            389
+        """
         key = keys.key(self.seed, number, client if self.numbers is None else self.numbers[client]).to(self.x.device)
         return Shard(
             self.x,
@@ -106,24 +159,79 @@ class Federation:
         )
 
     def batches(self, client: int, part: str, size: int = 1000) -> Iterator[Batch]:
-        """Yield a client's samples of ``part`` as they are tested."""
+        """Yield a client's samples as they are tested: in order, never augmented.
+
+        Args:
+            client: Its number, from 0.
+            part: ``train``, ``validation`` or ``test``.
+            size: Samples per batch.
+
+        Returns:
+            The batches, one after another.
+
+        Example:
+            >>> import perfed
+            >>> clients = perfed.federate("digits", clients=3, partition="iid")
+            >>> [len(batch.y) for batch in clients.batches(0, "test", size=100)]
+            [100, 50]
+        """
         for rows in getattr(self, part)[client].split(size):
             yield Batch(self.inputs(self.x[rows], None), self.y[rows], None, torch.zeros((), dtype=torch.int64))
 
     def some(self, client: int) -> tuple[Tensor, Tensor]:
-        """Return a client's test samples as they are stored, or others of its own where it has none, and their labels."""
+        """Return samples of a client as they are stored: those it is tested on, or others where it has none.
+
+        Args:
+            client: Its number, from 0.
+
+        Returns:
+            The samples and their labels.
+
+        Raises:
+            DataError: If the client has no sample at all.
+
+        Example:
+            >>> import perfed
+            >>> clients = perfed.federate("digits", clients=3, partition="iid")
+            >>> x, y = clients.some(0)
+            >>> x.shape, y.shape
+            (torch.Size([150, 1, 8, 8]), torch.Size([150]))
+        """
         rows = next((own for part in (self.test, self.validation, self.train) if len(own := part[client])), None)
         if rows is None:
             raise DataError(f"{self.names[client]} has no sample")
         return self.x[rows], self.y[rows]
 
     def counts(self) -> Tensor:
-        """Return samples per client and class over all three parts."""
+        """Return how many samples of every class each client has, over all three parts.
+
+        Returns:
+            A table: a row per client, a column per class.
+
+        Example:
+            >>> import perfed
+            >>> clients = perfed.federate("digits", clients=3, partition="iid")
+            >>> clients.counts()[0]
+            tensor([64, 58, 70, 60, 66, 65, 51, 61, 48, 56])
+        """
         rows = [torch.cat([getattr(self, part)[i] for part in PARTS]) for i in range(len(self))]
         return torch.stack([torch.bincount(self.y[r], minlength=self.classes) for r in rows])
 
     def majority(self, part: str = "test") -> tuple[list[int], list[int]]:
-        """Return correct and count per client for guessing each client's most frequent training label."""
+        """Return how well each client would do by always guessing its most frequent training label.
+
+        Args:
+            part: What it guesses on: ``train``, ``validation`` or ``test``.
+
+        Returns:
+            For each client, how many guesses are right, and of how many.
+
+        Example:
+            >>> import perfed
+            >>> clients = perfed.federate("digits", clients=3, partition="iid")
+            >>> clients.majority()
+            ([17, 14, 14], [150, 150, 150])
+        """
         correct, count = [], []
         for own, rows in zip(self.train, getattr(self, part), strict=True):
             label = torch.bincount(self.y[own], minlength=self.classes).argmax()
@@ -132,6 +240,19 @@ class Federation:
         return correct, count
 
     def to(self, device: torch.device | str) -> "Federation":
-        """Return this federation with its tensors on ``device``."""
+        """Return this federation with its tensors on a device.
+
+        Args:
+            device: Such as ``cpu`` or ``cuda``.
+
+        Returns:
+            The same clients, elsewhere.
+
+        Example:
+            >>> import perfed
+            >>> clients = perfed.federate("digits", clients=3, partition="iid")
+            >>> clients.to("cpu").x.device
+            device(type='cpu')
+        """
         move = {part: tuple(rows.to(device) for rows in getattr(self, part)) for part in PARTS}
         return replace(self, x=self.x.to(device), y=self.y.to(device), **move)  # type: ignore[arg-type]

@@ -4,6 +4,8 @@ from typing import Any
 
 from . import sources
 from .errors import suggest
+from .methods import CATALOGUE
+from .methods import title as title_of
 
 NORM = "who owns BatchNorm: all averaged, local_stats, local_all (set as norm=)"
 # What goes down, up and stays, field by field: `catalogue.describe` finds it by a round, a test compares the two.
@@ -40,22 +42,17 @@ CROSSING = {
 }
 
 
-def names() -> dict[str, str]:
-    """Return the class of every method, by the method's name."""
-    return dict(sources.constant("methods/__init__.py", "CATALOGUE"))
-
-
 def everything() -> list[dict[str, Any]]:
     """Return every method: name, paper, fields, what goes up, down and stays private, where the table has it."""
-    return [entry(name) | crossing(name) for name in sorted(names())]
+    return [entry(name) | crossing(name) for name in sorted(CATALOGUE)]
 
 
 def entry(name: str) -> dict[str, Any]:
     """Return a method's name, paper and fields."""
-    if name not in names():
-        raise suggest("method", name, names())
+    if name not in CATALOGUE:
+        raise suggest("method", name, CATALOGUE)
     paper = sources.docstring(f"methods/{name}.py").splitlines()[0]
-    return {"name": name, "title": names()[name], "paper": paper, "fields": meanings(name)}
+    return {"name": name, "title": title_of(name), "paper": paper, "fields": meanings(name)}
 
 
 def crossing(name: str) -> dict[str, list[str]]:
@@ -65,10 +62,10 @@ def crossing(name: str) -> dict[str, list[str]]:
 
 def meanings(name: str) -> list[dict[str, Any]]:
     """Return a method's own fields with default, type and the meaning that stands beside them in the source."""
-    found = {field.name: field for field in sources.fields(names()[name], f"methods/{name}.py")}
+    found = {field.name: field for field in sources.fields(CATALOGUE[name], f"methods/{name}.py")}
     norm = found.pop("norm", None)
     if norm is None:
-        norm = next(f for f in sources.fields("Method", "method.py") if f.name == "norm")
+        norm = next(f for f in sources.fields("Method", "method/contract.py") if f.name == "norm")
     own = [
         {"name": f.name, "default": f.default, "meaning": f.meaning, "type": f.type} for f in found.values() if f.name != "budget"
     ]

@@ -40,6 +40,23 @@ def _processor() -> str:
     return platform.processor()
 
 
+def device(name: str) -> None:
+    """Refuse a device that torch does not have here."""
+    import torch
+
+    from .errors import InputError
+
+    kinds = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
+    kind, _, number = name.partition(":")
+    if kind not in kinds:
+        meant = {"gpu": "cuda", "nvidia": "cuda", "rocm": "cuda", "metal": "mps", "apple": "mps"}.get(kind.lower(), "")
+        hint = f"did you mean '{meant}'?" if meant else f"there are {', '.join(kinds)}, with a number behind a colon"
+        raise InputError(f"no device '{name}'; {hint}")
+    if not (number == "" or number.isdigit()) or int(number or 0) >= kinds[kind]:
+        here = ", ".join(own for own, count in kinds.items() if count)
+        raise InputError(f"device={name}: there is no such device here; torch finds {here} (`perfed doctor` says more)")
+
+
 def checkup() -> dict[str, Any]:
     """Return what this machine and installation can do."""
     import torch

@@ -8,14 +8,28 @@ from .errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """Participation: ``ratio`` of the clients each round, or a ratio drawn between ``ratio_min`` and ``ratio``.
+    """Participation: how many clients train in a round, and how many of their answers arrive.
 
-    ``drop`` is the chance that a participant trains but its answer never arrives.
+    Args:
+        ratio: The share of the clients that take part in a round.
+        ratio_min: If given, the share is drawn anew in every round between this one and ``ratio``.
+        drop: The chance that a participant trains but its answer never arrives.
+
+    Raises:
+        InputError: If a share or a chance cannot be right.
+
+    Example:
+        >>> from perfed import Sampling
+        >>> Sampling(ratio=0.5).participants(seed=0, number=1, clients=6)
+        [2, 4, 5]
+        >>> Sampling(ratio=2)
+        Traceback (most recent call last):
+        perfed.errors.InputError: sampling.ratio must be in (0, 1], got 2; 1 means all clients
     """
 
-    ratio: float = 1.0
-    ratio_min: float | None = None
-    drop: float = 0.0
+    ratio: float = 1.0  # C, share of the clients that take part in a round
+    ratio_min: float | None = None  # the share is drawn anew in every round between this one and ratio
+    drop: float = 0.0  # chance that a participant's answer is lost
 
     def __post_init__(self) -> None:
         if not 0 < self.ratio <= 1:
@@ -26,11 +40,38 @@ class Sampling:
             raise InputError(f"sampling.drop must be in [0, 1), got {self.drop:g}")
 
     def fewest(self, clients: int) -> int:
-        """Return the smallest number of participants a round can have."""
+        """Return the smallest number of participants a round can have.
+
+        Args:
+            clients: How many clients there are.
+
+        Returns:
+            A number of clients, at least 1.
+
+        Example:
+            >>> from perfed import Sampling
+            >>> Sampling(ratio=0.5, ratio_min=0.1).fewest(20)
+            2
+        """
         return max(1, int((self.ratio if self.ratio_min is None else self.ratio_min) * clients + 1e-9))
 
     def participants(self, seed: int, number: int, clients: int) -> list[int]:
-        """Return the clients that train in round ``number``, in order."""
+        """Return the clients that train in a round; they follow from the seed and the round alone.
+
+        Args:
+            seed: The run's seed.
+            number: The round, from 1.
+            clients: How many clients there are.
+
+        Returns:
+            Their numbers, in order.
+
+        Example:
+            >>> from perfed import Sampling
+            >>> half = Sampling(ratio=0.5)
+            >>> [half.participants(seed=0, number=number, clients=6) for number in (1, 2)]
+            [[2, 4, 5], [0, 3, 5]]
+        """
         most = max(1, int(self.ratio * clients + 1e-9))
         count = most
         if self.ratio_min is not None:
@@ -41,7 +82,21 @@ class Sampling:
         return sorted(keys.permutation(keys.key(seed, number, "who"), clients)[:count].tolist())
 
     def dropped(self, seed: int, number: int, ids: list[int]) -> set[int]:
-        """Return the participants whose answer is lost; at least one always arrives."""
+        """Return the participants whose answer is lost; at least one always arrives.
+
+        Args:
+            seed: The run's seed.
+            number: The round, from 1.
+            ids: The participants' numbers.
+
+        Returns:
+            The numbers of those that are not heard.
+
+        Example:
+            >>> from perfed import Sampling
+            >>> sorted(Sampling(drop=0.5).dropped(seed=0, number=1, ids=[0, 1, 2, 3]))
+            [0, 1]
+        """
         if not self.drop:
             return set()
         luck = keys.uniform(keys.key(seed, number, "drop"), (max(ids) + 1,))

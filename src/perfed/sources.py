@@ -122,4 +122,6 @@ def value(node: ast.expr | None) -> Any:
     except ValueError:
         if isinstance(node, ast.Dict):
             return {value(key): value(own) for key, own in zip(node.keys, node.values, strict=True)}
+        if isinstance(node, ast.Tuple):
+            return tuple(value(own) for own in node.elts)
         return ast.unparse(node)

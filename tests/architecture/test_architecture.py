@@ -14,12 +14,12 @@ FILES = sorted(SRC.rglob("*.py"))
 LAYERS = [
     ["cli"],
     ["silos", "papers", "testing", "analysis", "watch"],
-    ["api", "results", "report"],
+    ["api", "results", "report", "shelf"],
     ["runs", "serving", "machine"],
-    ["rounds", "sampling", "transport", "evaluate"],
+    ["progress", "rounds", "sampling", "transport", "evaluate", "advice", "reference", "listing"],
     ["methods", "method", "wire", "server", "federation", "task"],
     ["local", "partition", "models", "data"],
-    ["trees", "keys", "disk", "listing", "sources", "shapes", "units", "errors"],
+    ["trees", "keys", "disk", "shapes", "units", "errors", "sources", "words"],
 ]
 ORDER = [name for names in LAYERS for name in names]
 LEVEL = {name: place for place, name in enumerate(ORDER)}

@@ -10,9 +10,10 @@ from perfed import listing, models
 from perfed.data import CATALOGUE
 from perfed.data.facts import Facts, facts
 from perfed.errors import InputError
+from perfed.methods import CATALOGUE as METHOD_CATALOGUE
 from perfed.runs import describe as catalogue
 
-METHODS = sorted(listing.names())
+METHODS = sorted(METHOD_CATALOGUE)
 
 
 @pytest.mark.parametrize("name", METHODS)

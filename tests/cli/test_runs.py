@@ -217,7 +217,7 @@ BAD = {
     "partition": (["run", "partition=dirichle"], "did you mean 'dirichlet'"),
     "method option": (["run", "method=fedcp", "method.aling=1"], "did you mean 'method.align'"),
     "variant": (["compare", "methods=fedavg,fedcp,fedcp"], "'fedcp' is listed twice with the same settings"),
-    "variant option": (["compare", "methods=fedavg:aling"], "'method.aling' is not a setting"),
+    "variant option": (["compare", "methods=fedavg:aling"], "'fedavg:aling' is no variant of fedavg"),
     "type": (["run", "budget.lr=fast"], "budget.lr must be a valid number"),
     "alpha": (["run", "partition.alpha=0"], "alpha must be positive"),
     "clients": (["run", "clients=2000"], "cannot share 1797 samples"),
@@ -293,13 +293,13 @@ def test_two_processes_never_train_in_one_folder(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_one_sentence() -> None:
     done = perfed("run", *SMALL, "out=/proc/nowhere", code=2)
-    assert "cannot write" in done.stderr and "Traceback" not in done.stderr
+    assert "cannot write" in done.stderr and "Traceback" not in done.stderr and "checkpoint" not in done.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     from perfed.errors import RunError
-    from perfed.runs.folder import Lines
+    from perfed.runs.lines import Lines
 
     (tmp_path / "rounds.jsonl").symlink_to("/dev/full")
     with pytest.raises(RunError, match="disk is full"):
@@ -324,4 +324,4 @@ def test_a_full_disk_at_a_checkpoint_is_one_sentence_and_loses_nothing(tmp_path:
 def test_help_helps() -> None:
     for verb in ("run", "compare", "resume", "methods", "report", "doctor", "data"):
         said = perfed(verb, "--help").stdout
-        assert "Usage" in said and len(said) > 150
+        assert "Usage" in said and len(said) > 150 and "\\[" not in said

@@ -173,3 +173,46 @@ def test_a_fraction_keeps_every_class_and_part_in_proportion():
 def test_a_fraction_is_the_same_every_time():
     assert positions(crowd(), 0.05).tolist() == [3, 15, 30, 46, 59, 74, 100, 118, 120, 122]
     assert portion(crowd(), 1.0).x.shape == (123, 1)
+
+
+def test_a_data_frame_is_taken_by_the_names_of_its_columns() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {"age": [60, 50, 40], "bmi": [1.5, 2.5, 3.5], "label": ["ill", "well", "ill"], "site": ["a", "b", "a"]}
+    )
+    made = Samples.of(frame, group="site")
+    assert made.kind == "features" and made.x.tolist() == [[60.0, 1.5], [50.0, 2.5], [40.0, 3.5]]
+    assert made.classes == ("ill", "well") and made.groups == ("a", "b") and made.y.tolist() == [0, 1, 0]
+    renamed = frame.rename(columns={"label": "diagnosis"})
+    assert Samples.of(renamed, "diagnosis", group="site").digest() == made.digest()
+    assert Samples.of(pandas.DataFrame({"text": ["good", "bad"], "label": [1, 0]})).texts == ("good", "bad")
+
+
+@pytest.mark.parametrize(
+    ("change", "given", "said"),
+    [
+        ({}, {"y": "lable"}, "no column 'lable'; did you mean 'label'"),
+        ({"y": [0, 1]}, {}, r"say which column is the label, as in Samples.of\(frame, 'y'\); there are age, label, y"),
+        ({"age": [1.0, None]}, {}, "row 1 of the frame has no value in the column 'age'"),
+        ({"city": ["York", "Leeds"]}, {}, "the column 'city' holds 'York', which is no number"),
+    ],
+)
+def test_a_data_frame_that_is_not_clear_is_refused(change, given, said) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"age": [60.0, 50.0], "label": [0, 1]} | change)
+    with pytest.raises((DataError, InputError), match=said):
+        Samples.of(frame, **given)
+
+
+def test_items_that_are_dicts_are_taken_by_their_keys() -> None:
+    rows = [{"image": np.full((4, 4), i, dtype=np.uint8), "label": i % 2, "id": i} for i in range(4)]
+    made = Samples.of(rows)
+    assert made.kind == "image" and made.x.shape == (4, 1, 4, 4) and made.y.tolist() == [0, 1, 0, 1]
+    fine = [{"img": row["image"], "fine": row["label"]} for row in rows]
+    assert Samples.of(fine, "fine").digest() == made.digest()
+    with pytest.raises(InputError, match="no key 'fin'; did you mean 'fine'"):
+        Samples.of(fine, "fin")
+    with pytest.raises(DataError, match="say which key is the label"):
+        Samples.of(fine)
+    with pytest.raises(DataError, match="not clear which of a, b is the input"):
+        Samples.of([{"a": 1.0, "b": 2.0, "label": 0}])

@@ -9,16 +9,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from perfed import experiment
-from perfed import settings as setting
 from perfed.errors import InputError
 from perfed.evaluate import metrics
-from perfed.evaluate.metrics import Metric, find, measure, measure_each, select
-from perfed.evaluate.scores import Score, columns, current, rows
-from perfed.evaluate.summary import others
+from perfed.evaluate.metrics import Metric, defined, find, measure, measure_each, select
+from perfed.evaluate.others import others
+from perfed.evaluate.scores import UNSEEN, Score, columns, current, rows
+from perfed.evaluate.summary import summarise
 from perfed.local import Budget
 from perfed.methods import find as find_method
-from perfed.rounds import line_of, round_of
+from perfed.rounds import Round, line_of
+from perfed.runs import parse as setting
+from perfed.runs import run as experiment
 from perfed.testing import federation, task
 from perfed.transport import Pooled, Serial, Site, Stacked, Store
 
@@ -91,8 +92,8 @@ def test_one_function_and_one_catalogue_line_reach_record_and_summary(monkeypatc
     done = experiment.run(setting.build(asked))
     line = json.loads((done.path / "seed-0" / "rounds.jsonl").read_text().splitlines()[-1])
     assert list(line["test"]) == ["count", "accuracy", "loss", "margin"] and len(line["validation"]["margin"]) == 3
-    block = done.summary()["metrics"]
-    assert list(block) == ["loss", "margin"] and block["margin"].keys() == done.summary()["accuracy"].keys()
+    block = done.summary["metrics"]
+    assert list(block) == ["loss", "margin"] and block["margin"].keys() == done.summary["accuracy"].keys()
     assert block["margin"]["last"]["mean"]["mean"] == pytest.approx(sum(line["test"]["margin"]) / 3)
 
 
@@ -108,10 +109,10 @@ def test_lines_of_the_first_version_are_read() -> None:
     assert current(new) == new and new["round"] == 3
 
 
-def test_a_line_becomes_the_round_it_was() -> None:
-    again = round_of(OLD, ())
-    assert again.scores["test"][0]["accuracy"] == 10 / 13 and again.after == {2: Score(6, {"accuracy": 5 / 6, "loss": 0.25})}
-    line = line_of(again, 0.2, 3)
+def test_a_round_becomes_the_line_it_is_recorded_by() -> None:
+    tested = [score or UNSEEN for score in rows(current(OLD)["test"])]
+    done = Round(3, (), [2], scores={"test": tested}, after={2: Score(6, {"accuracy": 5 / 6, "loss": 0.25})})
+    line = line_of(done, 0.2, 3)
     assert line["test"] == current(OLD)["test"] and line["after"] == current(OLD)["after"]
 
 
@@ -127,5 +128,67 @@ def test_other_metrics_have_blocks_of_the_same_form_at_the_same_rounds() -> None
         for n, own in enumerate([(0.1, 0.1), (0.5, 0.9), (0.5, 0.5)])
     ]
     found = others({0: lines})
-    assert list(found) == ["loss"]  # lists have no mean
-    assert found["loss"]["best"]["seeds"]["0"] == {"round": 1, "weighted": 1.0, "mean": 1.0, "std": 0.0, "cv": 0.0}
+    expected = {"round": 1, "weighted": 1.0, "mean": 1.0, "std": 0.0, "cv": 0.0, "pooled": 1.0, "undefined": 0}
+    assert found["loss"]["best"]["seeds"]["0"] == expected
+    assert found["matrix"]["last"]["seeds"]["0"] == {"round": 2, "pooled": None, "mean": [[1.5]]}  # of one's own: who knows
+
+
+def pair(auc: Any, matrices: Any = None) -> dict[str, Any]:
+    part = {"count": [10, 30], "accuracy": [0.5, 0.5], "loss": [1.0, 1.0], "auc": auc, "f1": [0.5, 0.9]}
+    return part | ({"confusion": matrices} if matrices else {})
+
+
+def test_a_client_for_which_a_metric_is_undefined_leaves_its_mean_and_is_counted() -> None:
+    lines = [{"round": 1, "test": pair([None, 0.8])}]
+    entry = others({0: lines})["auc"]["last"]["seeds"]["0"]
+    assert entry["mean"] == entry["weighted"] == 0.8 and entry["undefined"] == 1 and entry["pooled"] is None
+    nobody = others({0: [{"round": 1, "test": pair([None, None])}]})
+    assert nobody["auc"]["last"] is None and nobody["f1"]["last"]["mean"]["mean"] == pytest.approx(0.7)
+
+
+def test_confusion_matrices_give_the_figures_of_all_samples() -> None:
+    matrices = [[[4, 1], [5, 0]], [[10, 0], [5, 15]]]
+    found = others({0: [{"round": 1, "test": pair([0.5, 0.5], matrices)}]})
+    assert found["confusion"]["last"]["seeds"]["0"]["pooled"] == [[14, 1], [10, 15]]
+    both = [2 * 14 / (15 + 24), 2 * 15 / (25 + 16)]
+    assert found["f1"]["last"]["pooled"] == {"mean": pytest.approx(sum(both) / 2), "std": 0.0}
+    assert found["f1"]["last"]["weighted"]["mean"] == pytest.approx((10 * 0.5 + 30 * 0.9) / 40)
+
+
+def test_another_metric_chooses_the_round_also_one_of_which_less_is_better() -> None:
+    lines = [{"round": n, "test": pair(own) | {"loss": losses}} for n, own, losses in CHOICE]
+    assert summarise({0: lines})["best"]["seeds"]["0"]["round"] == 1  # all are equally accurate: the first
+    assert summarise({0: lines}, choose="auc")["best"]["seeds"]["0"]["round"] == 3
+    assert summarise({0: lines}, choose="auc", report="mean")["best"]["seeds"]["0"]["round"] == 2
+    assert summarise({0: lines}, choose="loss", metric="loss")["best"]["weighted"]["mean"] == pytest.approx(0.3)
+    own = summarise({0: lines}, choose="loss", metric="loss", best="per_client")["best"]
+    assert own["mean"]["mean"] == pytest.approx((0.1 + 0.3) / 2)
+    with pytest.raises(InputError, match="'auc' is undefined for every client"):
+        summarise({0: [{"round": 1, "test": pair([None, None])}]}, choose="auc")
+
+
+# round, AUC and loss of two clients with 10 and 30 samples
+CHOICE = [(1, [0.5, 0.5], [0.3, 0.3]), (2, [1.0, 0.6], [0.1, 0.9]), (3, [0.5, 0.8], [0.4, 0.4])]
+
+
+def test_settings_name_metrics_and_the_one_that_chooses() -> None:
+    usual = setting.build({})
+    assert usual.metrics == ("accuracy", "loss") and usual.choose == "accuracy"
+    assert setting.load(None, ["metrics=auc, f1"]).metrics == ("auc", "f1")
+    assert setting.build({"metrics": ["accuracy", "loss"]}).digest() == usual.digest()
+    assert setting.build({"metrics": "auc"}).digest() != usual.digest()
+    for raw, said in (
+        ({"metrics": "auk"}, "did you mean 'auc'"),
+        ({"choose": "brie"}, "did you mean 'brier'"),
+        ({"choose": "confusion"}, "no single number"),
+    ):
+        with pytest.raises(InputError, match=said):
+            setting.build(raw)
+
+
+def test_a_metric_that_no_clients_labels_define_cannot_choose() -> None:
+    one, two = torch.zeros(4, dtype=torch.int64), torch.arange(4) % 2
+    defined("auc", [one, two], 2)
+    defined("accuracy", [one], 2)
+    with pytest.raises(InputError, match="choose=auc is undefined for every client"):
+        defined("auc", [one, two[:0]], 2)

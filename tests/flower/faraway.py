@@ -29,8 +29,12 @@ POLICY: dict[str, Any] = {
     "methods": ["fedavg", "fedrep"],
     "data": ["digits"],
     "epochs": 3,
+    "steps": 1000,
+    "parameters": 1_000_000,
     "rounds": 5,
-    "metrics": True,
+    "daily": 1000,
+    "scores": True,
+    "labels": True,
     "seeded_private": True,
 }
 
@@ -67,7 +71,7 @@ def final(seed: Path) -> dict[str, Any]:
 def lines(seed: Path) -> list[dict[str, Any]]:
     """Return what the rounds gave, without how long they took."""
     found = [json.loads(text) for text in (seed / "rounds.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in line.items() if not k.startswith("seconds") and k != "absent"} for line in found]
+    return [{k: v for k, v in line.items() if not k.startswith("seconds") and k not in ("absent", "missing")} for line in found]
 
 
 def silo(place: Path, client: int) -> Silo:

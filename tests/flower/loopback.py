@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
+from perfed.runs import parse as setting
 from perfed.silos.flower import layout, operate
 from perfed.silos.flower.processes import Child, end_all, marked
-from perfed.silos.policy import passes
 
 HOOK = """
 import os, sys
@@ -56,7 +56,7 @@ class Loopback:
 
     def __init__(self, folder: Path, silos: int, deadline: float = 300.0, ordinary: bool = False) -> None:
         self.folder, self.mark, self.silos, self.ordinary = folder, operate.fresh_mark(), silos, ordinary
-        terms = {"deadline": deadline, "least": 1, "seeded_private": True}
+        terms = {"deadline": deadline, "least": 1, "gone": 200, "seeded_private": True}
         layout.init(folder, silos, layout.Address(port=free_port(silos + 1)), ["data.fraction=0.3"], terms=terms)
         self.server = folder / "server"
         self.children: list[Child] = []
@@ -93,14 +93,8 @@ class Loopback:
         }
         whole = base | settings
         (self.server / "experiment.yaml").write_text(yaml.safe_dump(whole))
-        limits = {
-            "methods": [whole["method"]],
-            "data": ["digits"],
-            "epochs": passes(whole),
-            "rounds": whole["rounds"],
-            "metrics": True,
-            "seeded_private": True,
-        }
+        allowed = {"daily": 10_000, "scores": True, "labels": True, "seeded_private": True}
+        limits = layout.limits(setting.build(whole)) | allowed
         for i in range(self.silos):
             (self.folder / f"silo-{i}" / "policy.yaml").write_text(yaml.safe_dump(limits))
 

@@ -45,8 +45,12 @@ def test_the_policy_is_the_experiment_and_no_more(made: Path) -> None:
         "methods": ["fedrep"],
         "data": ["digits"],
         "epochs": 2,  # one for the budget, one for FedRep's head
+        "steps": 20_000,
+        "parameters": 10_000_000,
         "rounds": 5,
-        "metrics": True,
+        "daily": 10,
+        "scores": False,
+        "labels": False,
         "seeded_private": False,
     }
 

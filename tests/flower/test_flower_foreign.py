@@ -113,8 +113,8 @@ def test_even_with_the_operators_credential_no_code_runs_at_the_server_or_a_silo
         for node in nodes:
             message = Message(RecordDict(), node.node_id, "query", ttl=60.0)
 
-            def announce(proto: object, tree: object) -> object:
-                return foreign.client.PushMessages(PushAppMessagesRequest(messages_list=[proto], message_object_trees=[tree]))
+            def announce(protos: list[object], trees: list[object]) -> object:
+                return foreign.client.PushMessages(PushAppMessagesRequest(messages_list=protos, message_object_trees=trees))
 
             told.append(foreign.objects.put(message, announce, lambda node=node: foreign.headers.ring(str(node.node_id))))
         assert len(told) == 2

@@ -12,11 +12,12 @@ from faraway import Here, final, folders
 from perfed.rounds import Protocol, rounds
 from perfed.runs import parse as setting
 from perfed.runs.assemble import assemble
+from perfed.runs.folder import RunFolder
 from perfed.runs.seed import Seed
 from perfed.runs.states import fingerprint
 from perfed.sampling import Sampling
 from perfed.silos.conductor import Conductor
-from perfed.silos.messages import Ask, SiloAnswer, unpack
+from perfed.silos.messages import FORMAT, Ask, SiloAnswer, unpack
 from perfed.transport import Serial
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -41,7 +42,7 @@ HEAD: dict[str, tuple[Any, ...]] = {
     "base": (9, *COUNTS),
     "experiment": ("", "00" * 16, "x" * 5000, 1, None, ["a"]),
     "facts": ("none", None, [], {}, {"sizes": [1, 1, 1]}, 3),
-    "refused": (1, None, [], {"why": "so"}),
+    "refused": (1, None, [], {"why": "so"}, "Ann has a cough", "x" * 2000),
     "scores": (
         "all",
         1,
@@ -83,7 +84,7 @@ def cases() -> list[Callable[[str], str]]:
     found += [field(name, value) for name, values in HEAD.items() for value in values]
     found += [fact(name, value) for name, values in FACTS.items() for value in values]
     found += [without(name) for name in ("format", "experiment", "facts", "scores", "client")]
-    found += [field("format", 2), field("extra", 1)]
+    found += [field("format", FORMAT + 1), field("extra", 1)]
     found += [(lambda head, text=text: head[:-1] + f", {text}}}") for text in TEXTS]
     random.Random(0).shuffle(found)
     return found
@@ -117,11 +118,9 @@ def test_a_malformed_hello_costs_only_its_silo_its_place(tmp_path: Path, caplog:
         version=__import__("perfed").__version__,
         seeded=True,
     )
-    (tmp_path / "honest").mkdir()
-    expected = study._silos(tmp_path / "honest", ask)
+    expected = study._silos(RunFolder(tmp_path / "honest").add_seed(0), ask)
     for number, change in enumerate(CASES):
-        liar, folder = number % 3, tmp_path / f"case-{number}"
-        folder.mkdir()
+        liar, folder = number % 3, RunFolder(tmp_path / f"case-{number}").add_seed(0)
         carrier = Here(place)
         carrier.silo_of = lambda client: Told(told[client])  # type: ignore[assignment]
         carrier.garble = lambda ask, head, body, liar=liar, change=change: (  # type: ignore[misc]
@@ -130,7 +129,7 @@ def test_a_malformed_hello_costs_only_its_silo_its_place(tmp_path: Path, caplog:
         study.carrier = carrier
         found = study._silos(folder, ask)
         assert found == [None if i == liar else facts for i, facts in enumerate(expected)], number
-        (noted,) = [json.loads(text) for text in (folder / "refused.jsonl").read_text().splitlines()]
+        (noted,) = [json.loads(text) for text in folder.refusals.read_text().splitlines()]
         assert noted["client"] == liar and 10 < len(noted["why"]) < 600 and "\n" not in noted["why"]
     assert not [r for r in caplog.records if r.exc_info]
 

@@ -75,6 +75,17 @@ def _personal(played: testing.Played) -> trees.Tree:
     return tuple(p.mine for p in played.privates)
 
 
+def test_the_personal_model_has_the_budgets_passes_unless_it_is_given_its_own() -> None:
+    """At five epochs a personal model of one would be compared with common models that trained five times as long."""
+    budget = Budget(lr=0.1, batch_size=8, epochs=3)
+    three = byhand.Play(Ditto(spring=0.6, budget=budget)).round()
+    assert trees.equal(three.mine(0), byhand.Play(Ditto(spring=0.6, personal_epochs=3, budget=budget)).round().mine(0))
+    one = byhand.Play(Ditto(spring=0.6, personal_epochs=1, budget=budget)).round()
+    g = byhand.slopes(byhand.START, byhand.X[0], byhand.Y[0])
+    byhand.close(one.mine(0), byhand.step(byhand.START, g, 0.1))  # at the start the spring is slack
+    assert not trees.equal(one.mine(0), three.mine(0))
+
+
 def test_settings_that_make_it_local_are_refused() -> None:
     with pytest.raises(MethodError, match="Local"):
         Ditto(spring=0.0)

@@ -236,7 +236,7 @@ def test_a_remainder_of_one_sample_is_left_out_though_the_network_has_no_batchno
     played = testing.play(DualFed(contrast=0.1, budget=BUDGET), data, count=1)
     assert int(played.store[0].mine.projector["~projector.2.num_batches_tracked"]) == 2  # one batch of eight in each stage
     with pytest.raises(InputError, match="BatchNorm needs at least two"):
-        testing.play(DualFed(budget=BUDGET), testing.federation(sizes=[9, 1]), count=1)
+        testing.play(DualFed(contrast=0.1, budget=BUDGET), testing.federation(sizes=[9, 1]), count=1)
 
 
 def test_stacked_clients_agree_in_double_precision() -> None:
@@ -289,3 +289,18 @@ def test_refusals() -> None:
         DualFed(depth=4)
     with pytest.raises(InputError, match="did you mean 'projector'"):
         DualFed(personal=("projectors",))
+
+
+@pytest.mark.parametrize(
+    ("lr", "batch", "fine"), [(0.005, 10, True), (0.01, 19, False), (0.01, 20, True), (0.1, 199, False), (0.1, 200, True)]
+)
+def test_batches_too_small_for_the_projectors_norm_are_refused(lr: float, batch: int, fine: bool) -> None:
+    """At the paper's λ = 40 a batch needs 50 · 40 · lr samples."""
+    method = DualFed(budget=Budget(lr=lr, batch_size=batch))
+    if fine:
+        method.check(testing.task(), [300, 300], 2)
+        return
+    with pytest.raises(MethodError, match=f"below {2000 * lr:g} samples: budget.batch_size is {batch}"):
+        method.check(testing.task(), [300, 300], 2)
+    replace(method, projector_norm=False).check(testing.task(), [300, 300], 2)
+    replace(method, contrast=1.0).check(testing.task(), [300, 300], 2)

@@ -13,7 +13,7 @@ from perfed.local import Budget
 from perfed.methods.fedamp import FedAMP, square_distances
 from perfed.methods.local import Local
 
-METHOD = FedAMP(spring=0.4, attention=0.5, width=2.0, budget=byhand.BUDGET)  # λ/α = 0.8
+METHOD = FedAMP(spring=0.4, attention=0.5, width=2.0, distance="absolute", budget=byhand.BUDGET)  # λ/α = 0.8
 
 
 def cloud(w: list[dict[str, np.ndarray]], i: int) -> dict[str, np.ndarray]:
@@ -49,14 +49,31 @@ def test_on_request_training_starts_from_the_mixture() -> None:
 
 def test_others_who_would_weigh_more_than_one_are_scaled_back() -> None:
     """Three equal models at α/σ = 10000: without the cap the own weight would be −19999."""
-    shares = FedAMP().shares(torch.zeros(3, 3, dtype=torch.float64))
+    shares = FedAMP(attention=1000.0, width=0.1).shares(torch.zeros(3, 3, dtype=torch.float64))
     assert torch.equal(shares, torch.tensor([[0, 0.5, 0.5], [0.5, 0, 0.5], [0.5, 0.5, 0]], dtype=torch.float64))
 
 
 def test_below_one_the_rest_is_the_clients_own() -> None:
-    shares = FedAMP(attention=1.0, width=4.0).shares(torch.tensor([[0.0, 8.0], [8.0, 0.0]], dtype=torch.float64))
+    method = FedAMP(attention=1.0, width=4.0, distance="absolute")
+    shares = method.shares(torch.tensor([[0.0, 8.0], [8.0, 0.0]], dtype=torch.float64))
     other = np.exp(-2) / 4
     np.testing.assert_allclose(shares, [[1 - other, other], [other, 1 - other]], rtol=1e-12)
+
+
+def test_relative_distances_by_hand_and_at_any_scale() -> None:
+    """Squared distances 1, 2 and 6 have the mean 3; with σ = 1/2 attention is (α/σ) exp(−2 d/3)."""
+    square = torch.tensor([[0.0, 1.0, 2.0], [1.0, 0.0, 6.0], [2.0, 6.0, 0.0]], dtype=torch.float64)
+    shares = FedAMP(attention=0.1, width=0.5).shares(square)
+    a, b, c = (0.2 * np.exp(-2 * d / 3) for d in (1.0, 2.0, 6.0))
+    np.testing.assert_allclose(shares, [[1 - a - b, a, b], [a, 1 - a - c, c], [b, c, 1 - b - c]], rtol=1e-12)
+    np.testing.assert_allclose(FedAMP(attention=0.1, width=0.5).shares(1e4 * square), shares, rtol=1e-12)
+    assert torch.equal(FedAMP().shares(torch.zeros(1, 1, dtype=torch.float64)), torch.ones(1, 1, dtype=torch.float64))
+
+
+def test_the_defaults_of_a_popular_script_are_local_in_disguise_and_the_contract_says_so() -> None:
+    script = FedAMP(spring=1.0, attention=1000.0, width=0.1, distance="absolute", budget=Budget(lr=0.1, batch_size=8))
+    with pytest.raises(AssertionError, match="it is Local but for 0.2 % of what Local learned"):
+        testing.check_is_itself(script)
 
 
 def test_distances_leave_statistics_out() -> None:

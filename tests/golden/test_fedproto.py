@@ -40,6 +40,15 @@ def test_two_rounds_by_hand() -> None:
         np.testing.assert_allclose(play.ups[i].centres, centres(w[i], i), atol=1e-6)
 
 
+def test_prototypes_are_of_the_last_epoch_alone() -> None:
+    """Two epochs of one batch: the features of the first, of a network that is gone, would pull the mean back."""
+    play = byhand.Play(FedProto(budget=replace(byhand.BUDGET, epochs=2))).round()
+    for i, (x, y) in enumerate(zip(byhand.X, byhand.Y, strict=True)):
+        after = byhand.step(byhand.START, byhand.slopes(byhand.START, x, y))
+        np.testing.assert_allclose(play.ups[i].centres, centres(after, i), atol=1e-6)
+        assert not np.allclose(centres(after, i), centres(byhand.START, i), atol=1e-3)
+
+
 def test_the_nearest_prototype_decides_and_not_the_classifier() -> None:
     play = byhand.Play(FedProto(budget=byhand.BUDGET)).round()
     z = byhand.features({k: v.double().numpy() for k, v in play.mine(0).items()}, byhand.X[0])

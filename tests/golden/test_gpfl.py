@@ -237,3 +237,21 @@ def test_refusals() -> None:
         GPFL(magnitude=-1.0)
     with pytest.raises(MethodError, match="decay"):
         GPFL(decay=-0.1)
+
+
+def test_the_valve_may_begin_nearly_shut() -> None:
+    """LayerNorm gives γ and β of order one, whatever comes in; scaled by 0.1, features pass almost as they are."""
+    conditions = torch.tensor([0.3, -1.0, 2.0, 0.5, -0.2, 1.0, 0.0, 0.7])
+    bends = []
+    for scale in (1.0, 0.1):
+        task = testing.task()
+        valve = GPFL(valve_start=scale).init(task, 2)[0].valve
+        made = GPFL(valve_start=scale)
+        bends.append([made._bend(task, name)(valve, conditions) for name in ("gamma", "beta")])
+        z = torch.rand(4, 8)
+        gamma, beta = bends[-1]
+        assert torch.equal(made._bent(task, valve, z, conditions), torch.relu((gamma + 1) * z + beta))
+    for whole, tenth in zip(*bends, strict=True):
+        assert torch.allclose(0.1 * whole, tenth, atol=1e-6) and float(whole.square().mean()) == pytest.approx(1, abs=0.05)
+    with pytest.raises(MethodError, match="valve_start"):
+        GPFL(valve_start=0.0)

@@ -50,6 +50,13 @@ def test_what_is_kept_and_served_is_the_personal_model_and_not_w() -> None:
     assert trees.equal(kept, play.mine(1))  # an absent client serves its last one
 
 
+def test_steps_of_the_personal_model_inherit_no_momentum() -> None:
+    """The budget's momentum would carry a step into the next on the same batch; the paper's K steps are plain."""
+    pushed = replace(METHOD, budget=Budget(lr=0.5, batch_size=2, momentum=0.9))
+    plain, other = byhand.Play(METHOD).round(), byhand.Play(pushed).round()
+    assert trees.equal((plain.ups[0], plain.mine(0)), (other.ups[0], other.mine(0)))
+
+
 def test_the_server_goes_only_part_of_the_way_or_beyond() -> None:
     for stride in (0.5, 3.0):
         play = byhand.Play(replace(METHOD, stride=stride)).round()

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from perfed.catalogue import checkup
 from torch import Tensor, nn
 from torch.func import vmap
 
 import perfed
 from perfed import keys, testing, trees
 from perfed.local import Batch, Budget, descend, private
+from perfed.machine import checkup
 from perfed.methods.fedavg import FedAvg
 from perfed.methods.fedpick import FedPick
 from perfed.transport import Stacked

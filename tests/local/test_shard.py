@@ -138,3 +138,10 @@ def test_what_something_frozen_sees_comes_along_with_its_sample(augment: bool, m
     assert all(torch.equal(a.x, b.x) and torch.equal(a.y, b.y) and a.seen is None for a, b in zip(plain, seen, strict=True))
     assert all(torch.equal(batch.seen, batch.x.sum(1)) for batch in seen)
     assert asked == ([4, 3, 4, 3] if augment else [4, 3])  # once for both passes, unless pictures change
+
+
+@pytest.mark.parametrize("even", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 8, 9, 16, 17])
+def test_steps_are_the_batches_of_one_pass(count: int, even: bool) -> None:
+    own = Shard(torch.zeros(20, 2), torch.zeros(20).long(), torch.arange(count), lambda x, key: x, keys.key(0), 8, 2, even=even)
+    assert own.steps == len(list(own.epochs(1))) == len(list(own.epochs(3))) // 3

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from perfed import papers
+from perfed.cli.commands import app
 from perfed.errors import InputError
 from perfed.papers import show
 from perfed.papers.flat import Flat
@@ -15,7 +17,7 @@ from perfed.papers.plan import Asked, plans
 from perfed.papers.run import Work, run
 from perfed.runs import run as experiment
 
-TINY = ("clients=3", "partition.alpha=5.0", "model=mlp", "data.fraction=0.2", "transport=serial", "budget.lr=0.000001")
+TINY = ("clients=3", "partition.alpha=5.0", "model=mlp", "data.fraction=0.2", "transport=serial")
 
 
 @pytest.fixture(autouse=True)
@@ -25,9 +27,9 @@ def nothing_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest
 
 
 def lines(correct: list[int], validation: list[int] | None = None) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [{"round": n, "test": {"correct": [c], "count": [100]}} for n, c in enumerate(correct)]
+    found: list[dict[str, Any]] = [{"round": n, "test": {"accuracy": [c / 100], "count": [100]}} for n, c in enumerate(correct)]
     for line, right in zip(found, validation or [], strict=False):
-        line["validation"] = {"correct": [right], "count": [100]}
+        line["validation"] = {"accuracy": [right / 100], "count": [100]}
     return found
 
 
@@ -57,6 +59,13 @@ def test_a_curve_that_falls_stops_and_a_late_rise_back_to_an_old_height_is_none(
     assert Flat(3).verdict(lines([10, 80, 81, 82, 50, 51, 52, 80, 81, 82])) is not None
 
 
+def test_a_plateau_at_the_untrained_models_height_is_a_slow_start() -> None:
+    slow = lines([61, 60, 62, 61, 61, 62, 61])
+    assert Flat(3).verdict(slow) is None
+    found = Flat(3, most=6).verdict(slow)
+    assert found is not None and not found.flat
+
+
 def test_validation_data_decides_where_there_is_any() -> None:
     rising, still = [10, 60, 61, 62, 70, 71, 72], [10, 60, 60, 60, 60, 60, 60]
     assert Flat(3).verdict(lines(rising, still)) is not None
@@ -81,11 +90,11 @@ def test_a_curve_that_rises_ends_where_it_is_given_no_more_rounds() -> None:
         Flat(3, most=7)
 
 
-def work(out: Path, patience: int | None = 3, rounds: int = 12) -> Work:
-    """FedAvg with so small a step that its curve is flat from the first round on."""
+def work(out: Path, patience: int | None = 3, rounds: int = 12, most: int = 6) -> Work:
+    """FedAvg, which ends after six rounds, flat or not."""
     loaded = papers.load("fedcp/table2")
     asked = Asked(("mnist-dirichlet", "fedavg"), rounds, None, (0,), TINY, stand_in=True)
-    return Work(loaded, plans(loaded, asked), out, "perfed paper …", workers=1, patience=patience)
+    return Work(loaded, plans(loaded, asked), out, "perfed paper …", workers=1, patience=patience, most=most)
 
 
 def seed(task: Work) -> Path:
@@ -96,25 +105,26 @@ def final(task: Work) -> dict[str, Any]:
     return dict(json.loads((seed(task) / "final.json").read_text()))
 
 
-def test_a_flat_seed_stops_says_so_and_goes_on_to_the_bits_of_one_that_never_stopped(tmp_path: Path) -> None:
+def test_a_seed_that_stops_says_so_and_goes_on_to_the_bits_of_one_that_never_stopped(tmp_path: Path) -> None:
     task = work(tmp_path / "a")
     run(task)
     assert final(task)["rounds"] == final(task)["stopped"]["round"] == 6
     manifest = json.loads((seed(task).parent / "manifest.json").read_text())
     assert manifest["stopped"]["0"]["patience"] == 3
     (answer,) = show.answers(task.recipe, task.folder)
-    assert "stopped when flat, after 6 of 12 rounds" in answer.reduced
+    how = "when flat" if final(task)["stopped"]["flat"] else "while rising"
+    assert f"stopped {how}, after 6 of 12 rounds" in answer.reduced
     assert not work(tmp_path / "a").rounds  # nothing left
-    assert work(tmp_path / "a", patience=5).rounds  # a longer patience is another question
+    assert work(tmp_path / "a", patience=4, most=8).rounds  # a longer patience is another question
     run(work(tmp_path / "a", patience=None))
     whole = work(tmp_path / "b", patience=None)
     run(whole)
     assert final(task)["digest"] == final(whole)["digest"]
     (answer,) = show.answers(task.recipe, task.folder)
-    assert not any("flat" in note for note in answer.reduced)
+    assert not any("stopped" in note for note in answer.reduced)
 
 
-def test_a_seed_interrupted_where_it_is_flat_stops_there_again(tmp_path: Path) -> None:
+def test_a_seed_interrupted_where_it_ends_stops_there_again(tmp_path: Path) -> None:
     task = work(tmp_path)
 
     def end(_seed: int, done: Any) -> None:
@@ -144,3 +154,20 @@ def test_a_seed_under_way_does_not_count_beside_a_finished_one(tmp_path: Path) -
     assert answer.ours.mean == alone.ours.mean
     assert "seed 1 under way, not counted yet" in answer.reduced
     assert experiment.opened(task.path(task.plans[0])).experiment.seeds == (0, 1)
+
+
+@pytest.mark.parametrize("option", ["--patience", "--at-most"])
+def test_what_only_makes_sense_until_flat_is_refused_without_it(option: str, tmp_path: Path) -> None:
+    words = ["paper", "fedcp/table2", option, "20", "--out", str(tmp_path)]
+    with pytest.raises(InputError, match=f"{option} goes with --until-flat"):
+        CliRunner().invoke(app, words, catch_exceptions=False)
+
+
+def test_the_plan_counts_no_more_rounds_than_are_given() -> None:
+    words = ["paper", "fedcp/table2", "--only", "mnist-dirichlet,fedavg", "--stand-in", "--seeds", "0", "--plan", "--json"]
+    whole, part = (
+        json.loads(CliRunner().invoke(app, [*words, *more, *TINY], catch_exceptions=False).stdout)
+        for more in ([], ["--until-flat", "--at-most", "100"])
+    )
+    assert (whole["runs"][0]["rounds"], part["runs"][0]["rounds"]) == (2000, 100)
+    assert part["bytes"] == whole["bytes"]

@@ -107,11 +107,11 @@ def test_only_the_papers_own_file_names_a_methods_fields(name: str) -> None:
 
 def test_every_problem_and_method_of_a_paper_is_used() -> None:
     for name in papers.PAPERS:
-        paper, used = papers.about(name), set()
+        paper, used = papers.about(name), set[str | None]()
         for figure in (figure for figure in papers.listing() if figure.startswith(f"{name}/")):
             recipe = papers.load(figure)
-            for source in (recipe, *recipe.rows, *recipe.columns):
-                used |= {source.method, source.problem}
+            used |= {recipe.method, recipe.problem}
+            used |= {name for entry in (*recipe.rows, *recipe.columns) for name in (entry.method, entry.problem)}
         likes = {choice.like for choice in paper.methods.values()}
         assert {*paper.methods, *paper.problems} <= used | likes
 

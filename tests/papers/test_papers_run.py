@@ -59,7 +59,7 @@ def different(names: tuple[str, ...]) -> dict[str, Experiment]:
 def one_round(settings: Experiment, out: Path) -> float:
     """Run an experiment and return its accuracy."""
     done = experiment.run(tiny(settings).model_copy(update={"out": out}))
-    return float(done.summary()["accuracy"]["best"]["weighted"]["mean"])
+    return float(done.summary["accuracy"]["best"]["weighted"]["mean"])
 
 
 @pytest.mark.parametrize(

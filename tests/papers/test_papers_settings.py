@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from perfed.runs.parse import build
 
 from perfed import data, models, papers, partition
 from perfed.papers.paper import nested
 from perfed.runs.assemble import method_of
+from perfed.runs.parse import build
 
 
 def experiments(name: str) -> list[dict[str, Any]]:

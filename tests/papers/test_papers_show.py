@@ -12,10 +12,12 @@ from perfed import papers
 from perfed.cli.commands import app
 from perfed.errors import InputError
 from perfed.papers import page, show
+from perfed.papers.origin import origin
 from perfed.papers.plan import Asked, plans
 from perfed.papers.recipe import Reading
 from perfed.papers.run import Work, remember, run
 from perfed.papers.values import value
+from perfed.units import signed
 
 TINY = ["clients=3", "partition.alpha=5.0", "model=mlp", "data.fraction=0.2", "transport=serial"]
 
@@ -122,24 +124,9 @@ def test_every_measure_is_read_by_its_papers_rule(
 
 
 def test_differences_carry_their_sign() -> None:
-    assert show.signed(0.311, 2) == "+0.31"
-    assert show.signed(-0.311, 2) == "−0.31"
-    assert show.signed(-0.001, 2) == "+0.00"
-
-
-def test_the_order_of_rows_is_compared_by_rank() -> None:
-    """Ours a < b < c, printed a < c < b: Spearman's ρ = 1 − 6 · 2 / (3 · 8) = 0.5; the mean difference is +1."""
-    recipe = papers.load("fedcp/table2")
-    column = recipe.columns[0]
-    rows = recipe.rows[:3]
-    pairs = [(11.0, 10.0), (21.0, 30.0), (32.0, 21.0)]
-    found = [
-        show.Answer(row, column, Reading(), papers.Published(mean=theirs), show.Value(ours, 0.0, 1), Path(), (), True)
-        for row, (ours, theirs) in zip(rows, pairs, strict=True)
-    ]
-    (entry,) = show.agreement(found)
-    assert entry["spearman"] == pytest.approx(0.5)
-    assert entry["difference"] == pytest.approx(1.0)
+    assert signed(0.311, 2) == "+0.31"
+    assert signed(-0.311, 2) == "−0.31"
+    assert signed(-0.001, 2) == "+0.00"
 
 
 def test_the_command_runs_shows_and_writes(tmp_path: Path) -> None:
@@ -160,6 +147,16 @@ def test_the_command_runs_shows_and_writes(tmp_path: Path) -> None:
     assert printed in page and "98.81" in page and "http" not in page.replace("http://www.w3.org", "")
     shown = CliRunner().invoke(app, ["paper", "fedcp/table2", "--show", "--out", str(tmp_path)], catch_exceptions=False)
     assert printed in shown.stdout
+
+
+def test_every_number_says_where_it_comes_from(tmp_path: Path) -> None:
+    run(work(tmp_path, seeds=(0, 1)))
+    answers = show.answers(papers.load("fedcp/table2"), tmp_path / "fedcp-table2")
+    measured, begun = origin(answers)
+    assert ": seeds 0, 1, " in measured and measured.endswith(" of rounds in 2 runs.")
+    assert begun.startswith("Begun with the code of ") and begun.endswith("(2 runs).")
+    show.write(papers.load("fedcp/table2"), answers, tmp_path / "fedcp-table2")
+    assert measured in (tmp_path / "fedcp-table2" / "table.md").read_text()
 
 
 def test_a_picture_that_cells_share_is_shown_once(tmp_path: Path) -> None:

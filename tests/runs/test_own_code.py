@@ -166,10 +166,9 @@ def test_a_function_or_a_class_makes_the_network_anew_for_every_seed() -> None:
 
 @pytest.mark.parametrize("name", ["os:system", "half.py:Half"])
 def test_a_silo_imports_nothing_that_it_is_sent(here: Path, name: str) -> None:
-    from perfed.silos.assignment import _settings
-    from perfed.silos.config import SiloConfig
-    from perfed.silos.messages import Ask
+    from perfed.silos.assignment import built
+    from perfed.silos.refusals import Refused
 
-    ask = Ask(verb="hello", experiment="a" * 8, client=0, clients=2, seed=0, settings={"model": name}, version="0")
-    with pytest.raises(InputError, match="a silo takes only what the installed perfed has"):
-        _settings(SiloConfig(folder=here, client=0, data={}), ask)
+    for settings in ({"model": name}, {"method": name}, {"metrics": [name]}):
+        with pytest.raises(Refused, match="a silo takes only what the installed perfed has"):
+            built(settings)

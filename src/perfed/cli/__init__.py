@@ -15,8 +15,13 @@ def main() -> None:
         code = app(standalone_mode=False)
     except click.exceptions.Exit as done:
         code = done.exit_code
+    except click.exceptions.NoArgsIsHelpError as asked:
+        asked.show()
+        code = asked.exit_code
     except click.ClickException as wrong:
-        wrong.show()
+        from .mistakes import sentence
+
+        print(f"error: {sentence(wrong)}", file=sys.stderr)
         code = wrong.exit_code
     except (click.Abort, KeyboardInterrupt):
         print("interrupted", file=sys.stderr)

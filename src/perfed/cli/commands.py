@@ -5,19 +5,24 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from .analyze import analyze
+from .attend import attended
 from .data import app as data_app
 from .deploy import app as deploy_app
+from .deploy import silo_app
 from .export import export
-from .output import emit, note, progress, table, words
+from .output import emit, note, table, words
 from .paper import paper
 from .report import report
+from .runs import app as runs_app
+from .settings import complete, settings
 from .watch import watch
 
+typer.core.HAS_RICH = False  # it would write \\[required] into plain help, and make help wait for rich
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -26,13 +31,33 @@ app = typer.Typer(
     "  perfed run method=fedcp method.align=5 partition=dirichlet partition.alpha=0.1 clients=20 rounds=100 seeds=0,1,2",
 )
 app.add_typer(data_app, name="data", help="List data sets, fetch them, share them among clients, look at a split.")
+app.add_typer(silo_app, name="silo", help="At a site: check the silo before it takes part.")
 app.add_typer(deploy_app, name="deploy", help="Run on real silos: certificates, link, nodes, on Flower.")
+
+app.add_typer(runs_app, name="runs", help="List what was run; show, compare and delete it.")
 
 Words = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[FILE.yaml] [key=value]...", help="Settings: a YAML file, then overrides."),
+    typer.Argument(metavar="[FILE.yaml] [key=value]...", help="Settings: a YAML file, then overrides.", autocompletion=complete),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable result on standard output.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from .. import __version__
+
+        note(f"perfed {__version__}", out=True)
+        raise typer.Exit
+
+
+@app.callback()
+def start(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Hold what every command has in common."""
 
 
 @app.command()
@@ -47,8 +72,8 @@ def run(settings: Words = None, json: Json = False) -> None:
 
     file, overrides = words(settings)
     asked = parse.load(file, overrides)
-    with progress(len(asked.seeds) * (asked.rounds + 1), asked.method.name) as on_round:
-        done = train(asked, on_round, _command("run", settings))
+    with attended(len(asked.seeds) * (asked.rounds + 1), asked.method.name) as job:
+        done = train(asked, job.on_round, _command("run", settings), job.begun)
     _show(done.summary, json)
 
 
@@ -69,13 +94,15 @@ def resume(
 
     if CompareFolder.there(run):
         began = perf_counter()
-        with progress(sum(left(found, rounds) for found in CompareFolder(run).runs), "compare") as on_round:
-            folder = comparing.resume(run, on_round, rounds)
+        with attended(sum(left(found, rounds) for found in CompareFolder(run).runs), "compare") as job:
+            job.folder = run
+            folder = comparing.resume(run, job.on_round, rounds)
         _show_comparison(conclude(folder, perf_counter() - began), json)
         return
     found = opened(run)
-    with progress(left(found, rounds), found.experiment.method.name) as on_round:
-        train(found, on_round, rounds)
+    with attended(left(found, rounds), found.experiment.method.name) as job:
+        job.folder = run
+        train(found, job.on_round, rounds)
     _show(found.summary, json)
 
 
@@ -92,8 +119,8 @@ def compare(settings: Words = None, json: Json = False) -> None:
 
     file, overrides = words(settings)
     asked, began = comparing.load(file, overrides), perf_counter()
-    with progress(asked.total, "compare") as on_round:
-        folder = comparing.run(asked, on_round, _command("compare", settings))
+    with attended(asked.total, "compare") as job:
+        folder = comparing.run(asked, job.on_round, _command("compare", settings), job.begun)
     _show_comparison(conclude(folder, perf_counter() - began), json)
 
 
@@ -144,6 +171,7 @@ app.command()(watch)
 app.command()(paper)
 app.command()(analyze)
 app.command()(export)
+app.command()(settings)
 
 
 def _crossing(name: str) -> dict[str, Any]:

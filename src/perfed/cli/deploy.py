@@ -28,6 +28,10 @@ def init(
     seeded: Annotated[
         bool, typer.Option("--seeded-private", help="Private parts from the public seed: comparisons only.")
     ] = False,
+    scores: Annotated[bool, typer.Option("--scores", help="Let the silos report the scores of models on their data.")] = False,
+    labels: Annotated[
+        bool, typer.Option("--labels", help="Let the silos report how many samples of each class they have.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Write certificates, keys, the experiment, each silo's configuration and policy, and start scripts."""
@@ -35,7 +39,9 @@ def init(
 
     file, overrides = words(settings)
     terms: dict[str, Any] = {"seeded_private": True} if seeded else {}
-    made = init(folder, silos, Address(host=host, port=port, listen=listen), overrides, file, terms)
+    made = init(
+        folder, silos, Address(host=host, port=port, listen=listen), overrides, file, terms, {"scores": scores, "labels": labels}
+    )
     emit(
         {"folder": str(folder), "files": [str(p) for p in made]},
         json,
@@ -52,6 +58,38 @@ def check(folder: Annotated[Path, typer.Argument(help="A deployment, or one part
     emit(found, json, lambda: table(["what", "state", "note"], [[f["what"], f["state"], f["note"]] for f in found]))
     if any(f["state"] == "wrong" for f in found):
         raise typer.Exit(1)
+
+
+@app.command()
+def status(
+    folder: Annotated[Path, typer.Argument(help="A deployment, or its server's part.")],
+    watch: Annotated[bool, typer.Option("--watch", help="Look again every two seconds, until Ctrl-C.")] = False,
+    json: Json = False,
+) -> None:
+    """Show which silos are there, what they last answered, how far the run is, and how long the certificate lasts."""
+    import time
+
+    from ..silos.flower.status import status
+
+    while True:
+        found = status(folder)
+        emit(found, json, lambda found=found: _status(found))  # type: ignore[misc]
+        if not watch:
+            return
+        time.sleep(2.0)
+
+
+def _status(found: dict[str, Any]) -> None:
+    left = "" if found["seconds_left"] is None else f", about {found['seconds_left']:.0f} s left"
+    at = "before its first round" if found["round"] is None else f"round {found['round']} of {found['rounds']}{left}"
+    note(f"link {found['link']}; run {found['state']}, {at}; certificate: {found['certificate_days']:.0f} days", out=True)
+    rows = []
+    for one in found["silos"]:
+        since = "" if one["since"] is None else f"{one['since']:.0f} s"
+        samples = "" if one["samples"] is None else str(sum(one["samples"]))
+        last = "" if one["last_answer"] is None else str(one["last_answer"])
+        rows.append([one["silo"], one["name"] or "", one["state"], since, samples, last, one["missed"], one["note"]])
+    table(["silo", "name", "state", "for", "samples", "last answer", "missed", "note"], rows)
 
 
 @app.command()
@@ -129,5 +167,49 @@ def _show(run: Path, json: bool) -> None:
         if "accuracy" in found and found["accuracy"]["last"]:
             note(f"accuracy {found['accuracy']['last']['weighted']['mean']:.4f} after the last round", out=True)
         note(f"run: {run}", out=True)
+
+    emit(found, json, show)
+
+
+silo_app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+
+@silo_app.callback()
+def _silo_group() -> None:
+    """What a site does with its own silo."""
+
+
+@silo_app.command("check")
+def silo_check(
+    folder: Annotated[Path, typer.Argument(help="A silo's folder.")],
+    experiment: Annotated[
+        Path | None, typer.Option(help="The experiment's YAML file; default: the server's last request.")
+    ] = None,
+    silos: Annotated[int, typer.Option(help="How many silos take part, with --experiment.")] = 3,
+    json: Json = False,
+) -> None:
+    """Load this silo's data, train one round of the experiment and forget it, and say what would leave the house."""
+    from ..runs import parse
+    from ..silos.config import SiloConfig
+    from ..silos.rehearsal import last_asked, question, rehearse
+    from ..units import weighed
+
+    config = SiloConfig.load(folder / "silo.yaml")
+    ask = last_asked(config) if experiment is None else question(parse.load(experiment, [f"clients={silos}"]), config, silos)
+    found = rehearse(config, ask)
+
+    def show() -> None:
+        facts, leaves = found["facts"], found["leaves"]
+        train, validation, test = facts["sizes"]
+        note(
+            f"data: {train} samples to train, {validation} to validate, {test} to test; {len(facts['classes'])} classes", out=True
+        )
+        note(f"a round: {found['steps']} steps in {found['seconds']:.2f} s; {found['parameters']} parameters", out=True)
+        note(
+            f"leaves every round: {weighed(leaves['bytes'])} of {len(leaves['update'])} tensors, {', '.join(leaves['facts'])}",
+            out=True,
+        )
+        for what in ("scores", "labels"):
+            note(f"{what}: {'are reported' if leaves[what] else 'stay here'}", out=True)
 
     emit(found, json, show)

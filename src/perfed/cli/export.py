@@ -25,6 +25,9 @@ def export(
     kind: Annotated[str, typer.Option("--format", help="pt2 (PyTorch's exported program) or onnx.")] = "pt2",
     seed: Annotated[int | None, typer.Option(help="Which seed of the run; default: its first.")] = None,
     at: Annotated[int | None, typer.Option(help="After which round, where the run kept snapshots; default: the last.")] = None,
+    experiment: Annotated[
+        str | None, typer.Option(help="At a silo: the beginning of an experiment's name in state/; default: the latest.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Machine-readable result on standard output.")] = False,
 ) -> None:
     """Write each client's own model to a file that runs without perfed and holds nobody's samples.
@@ -41,7 +44,9 @@ def export(
     silo = (folder / "silo.yaml").exists()
     if silo and (client or seed is not None or at is not None):
         raise InputError("a silo has its own model after the server's last message; --client, --seed and --at are for runs")
-    chosen, made = _silo(folder) if silo else _run(folder, client, seed, at)
+    if experiment is not None and not silo:
+        raise InputError("--experiment chooses among a silo's experiments; a run's folder is one")
+    chosen, made = _silo(folder, experiment) if silo else _run(folder, client, seed, at)
     single = out is not None and out.suffix != "" and not out.is_dir()
     if single and len(chosen) > 1:
         raise InputError(f"'{out}' is one file, but there are {len(chosen)} clients; choose one by --client, or name a folder")
@@ -87,11 +92,11 @@ def _run(folder: Path, asked: list[str] | None, seed: int | None, at: int | None
     return chosen or list(range(len(federation))), lambda i: (trained.model(i), classes, about, federation.some(i))
 
 
-def _silo(folder: Path) -> tuple[list[int], Made]:
+def _silo(folder: Path, experiment: str | None) -> tuple[list[int], Made]:
     """Return how to get the model that a silo of a deployment serves."""
     from ..silos.config import SiloConfig
     from ..silos.silo import Silo
 
-    model, job, ask = Silo(SiloConfig.load(folder / "silo.yaml")).model()
+    model, job, ask = Silo(SiloConfig.load(folder / "silo.yaml")).model(experiment)
     about = {"run": ask.experiment, "seed": ask.seed} | ({"vocabulary": job.words} if job.words else {})
     return [0], lambda _: (model, job.facts["classes"], about, job.site.federation.some(0))

@@ -13,11 +13,36 @@ T = TypeVar("T")
 def words(given: Sequence[str] | None) -> tuple[Path | None, list[str]]:
     """Return the settings file, if one is named, and the overrides."""
     files = [w for w in given or () if "=" not in w]
+    overrides = [w for w in given or () if "=" in w]
+    for word in [*files, *overrides]:
+        refuse(word)
     if len(files) > 1:
         from ..errors import InputError
 
         raise InputError(f"give one settings file, got {', '.join(files)}; overrides are key=value")
-    return (Path(files[0]) if files else None), [w for w in given or () if "=" in w]
+    return (Path(files[0]) if files else None), overrides
+
+
+def refuse(word: str) -> None:
+    """Refuse a word that is neither a file nor key=value, and say what it may have been."""
+    from ..errors import InputError
+    from ..methods import CATALOGUE
+    from ..reference import everything
+
+    known = {setting.path: setting.example for setting in everything()} if not Path(word).exists() else {}
+    if "=" in word and word.strip("="):
+        if word.startswith("-") and word.lstrip("-").partition("=")[0].replace("-", "_") in known:
+            raise InputError(f"settings are written without dashes: {word.lstrip('-')}")
+        return
+    key, colon, value = word.partition(":")
+    if word.strip("=") == "":
+        raise InputError("settings are written without spaces around the equals sign, such as rounds=100")
+    if word in CATALOGUE:
+        raise InputError(f"'{word}' is a method; write method={word}")
+    if colon and key in known and value:
+        raise InputError(f"settings are written with an equals sign: {key}={value}")
+    if word in known:
+        raise InputError(f"'{word}' is a setting without a value; write {known[word]}")
 
 
 def emit(result: Any, json: bool, show: Callable[[], None]) -> None:
@@ -51,41 +76,24 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 @contextmanager
 def progress(total: int | None, what: str) -> Iterator[Callable[[int, Any], None] | None]:
-    """Show rounds as they finish, on a terminal; elsewhere stay silent."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    """Show rounds as they finish, on a terminal; elsewhere the caller says what it has to say."""
+    from ..progress import shown
 
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task(what, total=total)
-
-        def on_round(seed: int, done: Any) -> None:
-            number = getattr(done, "number", done)
-            text = f"{what} seed {seed} round {number}"
-            scores = getattr(done, "scores", {}).get("test")
-            if scores:
-                from ..evaluate.scores import columns
-                from ..evaluate.summary import average
-
-                text += f"  accuracy {average(columns(scores)):.3f}"
-            bar.update(task, advance=1, description=text)
-
+    with shown(total, what, progress=sys.stderr.isatty()) as on_round:
         yield on_round
 
 
 def each(items: Sequence[T], what: str) -> Iterable[T]:
-    """Yield items under a bar, on a terminal; elsewhere in silence."""
-    from rich.console import Console
-    from rich.progress import track
+    """Yield items under a bar, on a terminal; elsewhere say every so often how many are done."""
+    from ..progress import Lines
 
-    return track(items, what, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import track
+
+        yield from track(items, what, console=Console(stderr=True), transient=True)
+        return
+    lines = Lines(len(items), what, lambda _: note(f"{what}: {lines.done} of {len(items)}"))
+    for item in items:
+        yield item
+        lines(0, lines.done)

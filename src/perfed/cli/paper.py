@@ -1,12 +1,14 @@
 """perfed paper: list the papers' tables and figures, run them, show them."""
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .output import emit, note, progress, table
+from .attend import attended
+from .output import emit, note, table
 
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable result on standard output.")]
 
@@ -26,10 +28,13 @@ def paper(
         bool, typer.Option("--until-flat", help="A seed stops when its curve has not risen beyond noise for --patience rounds.")
     ] = False,
     patience: Annotated[
-        int, typer.Option(help="With --until-flat: rounds in a block whose mean must be above earlier ones.")
-    ] = 50,
+        int | None, typer.Option(help="With --until-flat: rounds of a block whose mean must be above earlier ones; default 50.")
+    ] = None,
     at_most: Annotated[int | None, typer.Option(help="With --until-flat: rounds after which a seed stops in any case.")] = None,
     show: Annotated[bool, typer.Option("--show", help="Run nothing; show what is there beside the published numbers.")] = False,
+    keep: Annotated[
+        Path | None, typer.Option(help="Copy the table's runs here without their states; `--show --out` shows them again.")
+    ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Run nothing; say what would be run, its time and its disk.")] = False,
     workers: Annotated[int | None, typer.Option(help="Cells at once; default: one per core.")] = None,
     json: Json = False,
@@ -41,43 +46,69 @@ def paper(
     if name is None:
         _list(json)
         return
-    from ..errors import InputError
     from ..papers import load
-    from ..papers.plan import Asked, plans, runnable
-    from ..papers.run import Work, run
+    from ..papers.plan import Asked, plans
+    from ..papers.run import Work
 
-    if at_most is not None and not until_flat:
-        raise InputError("--at-most goes with --until-flat; --rounds N makes an experiment of N rounds")
     recipe = load(name)
     words = tuple(word.strip() for word in only.split(",") if word.strip())
     asked = Asked(words, rounds, fraction, _numbers(seeds), tuple(settings or ()), stand_in)
-    cells = plans(recipe, asked)
-    work = Work(recipe, cells, out, _command(), workers, patience if until_flat else None, at_most)
+    flat = _patience(until_flat, patience, at_most)
+    work = Work(recipe, plans(recipe, asked), out, _command(), workers, flat, at_most)
     if plan:
         _plan(work, json)
         return
     if not show:
-        runnable(cells)
-        for reason in dict.fromkeys(cell.missing for cell in cells if cell.missing):
-            note(f"left out: {reason}")
-        for said in work.stops():
-            note(said)
-        with progress(work.rounds, name) as on_round:
-            run(work, on_round, None if on_round else note)
-        _analyse(work)
+        _run(work)
     _show(work, narrowed=bool(words) or not show, json=json)
+    if keep is not None:
+        _keep(work, keep)
 
 
-def _analyse(work: Any) -> None:
+def _patience(until_flat: bool, patience: int | None, at_most: int | None) -> int | None:
+    """Return for how many rounds a curve must be flat; what only makes sense with --until-flat is refused without it."""
+    from ..errors import InputError
+    from ..papers.flat import PATIENCE
+
+    if until_flat:
+        return patience or PATIENCE
+    for option, given in (("--patience", patience), ("--at-most", at_most)):
+        if given is not None:
+            raise InputError(f"{option} goes with --until-flat; --rounds N makes an experiment of N rounds")
+    return None
+
+
+def _run(work: Any) -> None:
     from ..papers.analyse import analyse
+    from ..papers.plan import runnable
+    from ..papers.run import run
 
+    runnable(work.plans)
+    for reason in dict.fromkeys(cell.missing for cell in work.plans if cell.missing):
+        note(f"left out: {reason}")
+    for said in work.stops():
+        note(said)
+    note(f"folder: {work.folder}")
+    with attended(work.rounds, work.recipe.name, "the same command goes on") as job:
+        run(work, job.on_round, None if sys.stderr.isatty() else note)
     for said in analyse(work):
         note(said)
+
+
+def _keep(work: Any, folder: Path) -> None:
+    from ..papers.keep import keep
+    from ..units import weighed
+
+    kept = keep(work, folder)
+    size = sum(file.stat().st_size for run in kept for file in run.rglob("*") if file.is_file())
+    note(f"{len(kept)} runs kept in {folder}, {weighed(size)}; perfed paper {work.recipe.name} --show --out {folder} shows them")
 
 
 def _show(work: Any, *, narrowed: bool, json: bool) -> None:
     from ..errors import RunError
     from ..papers import show
+    from ..papers.agree import agreement, sentence
+    from ..papers.origin import origin
 
     found = show.answers(work.recipe, work.folder, work.plans if narrowed else None)
     if not found:
@@ -88,8 +119,9 @@ def _show(work: Any, *, narrowed: bool, json: bool) -> None:
         "recipe": work.recipe.name,
         "title": work.recipe.title,
         "cells": show.records(work.recipe, found),
-        "agreement": show.agreement(found),
+        "agreement": agreement(found),
         "reduced": show.reductions(found),
+        "origin": origin(found),
         "files": written,
         "refused": work.refused,
     }
@@ -97,14 +129,14 @@ def _show(work: Any, *, narrowed: bool, json: bool) -> None:
     def text() -> None:
         note(f"{work.recipe.name}: {work.recipe.title}\n", out=True)
         table(*show.lines(found))
-        for entry in show.agreement(found):
-            order = f"rank correlation with the paper {entry['spearman']:.2f} over {entry['rows']} rows"
-            note(f"\n{entry['column']}: {order}", out=True)
+        for entry in agreement(found):
+            note(f"\n{entry['column']}: {sentence(entry)}", out=True)
         said = show.reductions(found)
         if said:
             note("\nwhat differs from the paper's experiment:", out=True)
             for line in said:
                 note(f"  {line}", out=True)
+        note("\n" + "\n".join(result["origin"]), out=True)
         note(f"\n{', '.join(sorted(written))} in {work.folder}", out=True)
 
     emit(result, json, text)
@@ -117,8 +149,9 @@ def _plan(work: Any, json: bool) -> None:
     rows = []
     for key, settings in work.unique.items():
         left = work.left(key, settings)
-        time, disk = seconds(settings) * len(left), room(settings) * len(left)
-        rows.append({"run": key, "seeds left": left, "rounds": settings.rounds, "seconds": time, "bytes": disk})
+        rounds = min(settings.rounds, work.most or settings.rounds)
+        time, disk = seconds(settings) * rounds / settings.rounds * len(left), room(settings) * len(left)
+        rows.append({"run": key, "seeds left": left, "rounds": rounds, "seconds": time, "bytes": disk})
     missing = list(dict.fromkeys(cell.missing for cell in work.plans if cell.missing))
     total, disk = sum(row["seconds"] for row in rows), sum(row["bytes"] for row in rows)
     free = shutil.disk_usage(next(f for f in (work.out, *work.out.resolve().parents) if f.exists())).free
@@ -182,6 +215,5 @@ def _numbers(text: str) -> tuple[int, ...] | None:
 
 def _command() -> str:
     import shlex
-    import sys
 
     return shlex.join(["perfed", *sys.argv[1:]])

@@ -24,15 +24,15 @@ class Options:
 
     fraction: float = 1.0  # a fixed part of every class (within group and official part)
     size: int | None = None  # pixels of either side
-    channels: int = 3
-    skip_corrupt: bool = False
-    domains: tuple[str, ...] | None = None
+    channels: int = 3  # colours of pictures: 3, or 1 for grey
+    skip_corrupt: bool = False  # leave out pictures that cannot be read
+    domains: tuple[str, ...] | None = None  # only these of its domains
     labels: str = "fine"  # CIFAR-100: or coarse
     features: int = 5000  # Amazon: the first so many words
-    label: str = "label"  # csv: the column with the label …
-    client: str | None = None  # … with the owner of each row
-    test: str | None = None  # … with 1 for test rows
-    text: str | None = None  # … with a text instead of numbers
+    label: str = "label"  # csv: the column with the label
+    client: str | None = None  # csv: the column with the owner of each row
+    test: str | None = None  # csv: the column with 1 for test rows
+    text: str | None = None  # csv: the column with a text instead of numbers
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from perfed.errors import DataError, suggest
+from perfed.data.frames import is_frame, parts, taken
+from perfed.errors import DataError, PerfedError, suggest
 
 KINDS = {  # kind: dtype of x, allowed dimensions, what it looks like
     "features": (torch.float32, (2,), "float32 N×F"),
@@ -23,7 +24,32 @@ KINDS = {  # kind: dtype of x, allowed dimensions, what it looks like
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """A data set, once: every client of a split is a list of positions in it."""
+    """A data set, once: every client of a split is a list of positions in it.
+
+    ``Samples.of`` makes one of arrays, texts or a torch dataset; it is the easier way.
+
+    Args:
+        x: The inputs, as they are stored: uint8 for images, int32 for tokens, else float32.
+        y: The labels, as positions in ``classes``.
+        classes: The labels' names.
+        group: The domain, subject or writer of each sample, as a position in ``groups``.
+        groups: The groups' names.
+        test: Which samples are the official test part.
+        kind: ``image``, ``features``, ``signal`` or ``tokens``.
+        name: What the data set is called in tables.
+        texts: The raw texts of a ``tokens`` set; ``x`` is empty until a vocabulary exists.
+
+    Raises:
+        DataError: If the parts do not fit together, or a value is no finite number.
+        InputError: If there is no such kind.
+
+    Example:
+        >>> import torch
+        >>> from perfed import Samples
+        >>> samples = Samples(torch.rand(4, 3), torch.tensor([0, 1, 1, 0]), ("sick", "well"), kind="features")
+        >>> len(samples), samples.shape
+        (4, (3,))
+    """
 
     x: Tensor
     y: Tensor
@@ -47,7 +73,17 @@ class Samples:
         return tuple(self.x.shape[1:])
 
     def digest(self) -> str:
-        """Return a SHA-256 over the contents; the name does not count, nor do tokens made from ``texts``."""
+        """Return a hash of the contents; the name does not count, nor do tokens made from ``texts``.
+
+        Returns:
+            A SHA-256. Equal digests are equal samples.
+
+        Example:
+            >>> from perfed import Samples
+            >>> mine, yours = (Samples.of([[1.0], [2.0]], [0, 1], name=name) for name in ("mine", "yours"))
+            >>> mine.digest() == yours.digest()
+            True
+        """
         known: str | None = self.__dict__.get("_digest")
         if known is None:
             known = contents(self)
@@ -55,7 +91,20 @@ class Samples:
         return known
 
     def take(self, positions: Tensor | np.ndarray[Any, Any] | Sequence[int]) -> Samples:
-        """Return the samples at ``positions``, in that order."""
+        """Return some of the samples.
+
+        Args:
+            positions: Which ones, in the order that they shall have.
+
+        Returns:
+            A data set of these samples; classes and groups stay.
+
+        Example:
+            >>> from perfed import Samples
+            >>> samples = Samples.of([[1.0], [2.0], [3.0]], ["no", "yes", "no"])
+            >>> samples.take([2, 1]).x.tolist()
+            [[3.0], [2.0]]
+        """
         chosen = torch.as_tensor(positions, dtype=torch.int64)
         return replace(
             self,
@@ -78,13 +127,38 @@ class Samples:
         kind: str | None = None,
         name: str = "own",
     ) -> Samples:
-        """Return your own arrays, texts, or a map-style torch dataset of ``(input, label)`` as samples.
+        """Return your own arrays, texts, a data frame, or a map-style dataset of ``(input, label)`` or of dicts as samples.
 
-        Labels and groups may be names or numbers; without ``classes`` (``groups``) the distinct values, sorted, are the
-        classes (groups). The kind is told from dtype and dimensions where it can be.
+        Of a data frame, ``y``, ``group`` and ``test`` may name columns, of dicts ``y`` a key; a column or key called ``label`` or
+        ``target`` need not be named.
+
+        Args:
+            x: The inputs, one per sample; or the dataset, which brings its labels along.
+            y: The labels, as names or numbers.
+            classes: The labels' names in order; by default the distinct labels, sorted.
+            group: The domain, subject or writer of each sample, as a name or number.
+            groups: The groups' names in order; by default the distinct groups, sorted.
+            test: For each sample, whether it belongs to the official test part.
+            kind: ``image``, ``features``, ``signal`` or ``tokens``; by default told from dtype and dimensions.
+            name: What the data set is called in tables.
+
+        Returns:
+            The data set, for `federate`.
+
+        Raises:
+            DataError: If the parts do not fit together, or the kind cannot be told.
+            InputError: If a label, a group or the kind is not among those there are.
+
+        Example:
+            >>> from perfed import Samples
+            >>> samples = Samples.of([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], ["well", "sick", "well"])
+            >>> samples.kind, samples.classes, samples.y.tolist()
+            ('features', ('sick', 'well'), [1, 0, 1])
         """
-        if y is None:
-            x, y = columns(x)
+        if is_frame(x):
+            x, y, group, test = taken(x, y, group, test)
+        elif y is None or isinstance(y, str):
+            x, y = columns(x, y)
         texts = tuple(x) if len(x) and isinstance(x[0], str) else None
         if texts is not None:
             inputs, kind = torch.zeros(len(texts), 0, dtype=torch.int32), "tokens"
@@ -236,8 +310,8 @@ def mask(test: Any) -> Tensor:
     return torch.from_numpy(array.astype(np.bool_))
 
 
-def columns(dataset: Any) -> tuple[Any, list[Any]]:
-    """Return inputs and labels of a map-style dataset of pairs."""
+def columns(dataset: Any, label: str | None = None) -> tuple[Any, list[Any]]:
+    """Return inputs and labels of a map-style dataset of pairs, or of dicts of which ``label`` names the label."""
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         kind = type(dataset).__name__
         raise DataError(f"a {kind} has no length or cannot be indexed; give arrays x and y, or a map-style dataset")
@@ -247,11 +321,14 @@ def columns(dataset: Any) -> tuple[Any, list[Any]]:
     labels: list[Any] = []
     for position in range(len(dataset)):
         try:
-            value, label = dataset[position][:2]
-        except (TypeError, ValueError, IndexError) as wrong:
+            item = dataset[position]
+            value, target = [item[key] for key in parts(item, label)] if isinstance(item, Mapping) else item[:2]
+        except PerfedError:
+            raise
+        except (TypeError, ValueError, IndexError, KeyError) as wrong:
             raise DataError(f"item {position} of the dataset is not a pair (input, label)") from wrong
         inputs.append(value if isinstance(value, str) else np.asarray(value))
-        labels.append(label.item() if hasattr(label, "item") else label)
+        labels.append(target.item() if hasattr(target, "item") else target)
     shapes = {value.shape for value in inputs if not isinstance(value, str)}
     if len(shapes) > 1:
         odd = next(i for i, value in enumerate(inputs) if value.shape != inputs[0].shape)

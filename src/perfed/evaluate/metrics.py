@@ -5,7 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from perfed.errors import suggest
+import numpy as np
+
+from perfed.errors import InputError, suggest
+from perfed.evaluate import measures
 from perfed.evaluate.scores import Score, Value
 
 if TYPE_CHECKING:
@@ -31,6 +34,8 @@ class Metric:
     unit: str = "%"  # as tables print it: a share in %, or "" for the number itself
     digits: int = 2  # as tables print it
     kept: int | None = None  # decimals in the record; None keeps all
+    listed: bool = False  # whether its value is a list: it has no mean and chooses nothing
+    pooled: tuple[str, Callable[[Any], Any]] | None = None  # over all samples: from which listed metric's sum, and how
 
     @property
     def scale(self) -> float:
@@ -43,21 +48,37 @@ class Metric:
         return finite(found.double().sum().item() / len(y)) if self.per == "sample" else finite(found)
 
 
-def accuracy(scores: "Tensor", y: "Tensor") -> "Tensor":
-    """Whether the highest score is the label's."""
-    return scores.argmax(1) == y
-
-
-def loss(scores: "Tensor", y: "Tensor") -> "Tensor":
-    """Cross-entropy."""
-    return -scores.log_softmax(1).gather(1, y[:, None])[:, 0]
+def _from(whole: Function, part: Callable[[Any], Any]) -> Function:
+    """Return a metric that a client computes from a table of its samples."""
+    return lambda scores, y: part(whole(scores, y))
 
 
 CATALOGUE: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("accuracy", accuracy, "accuracy", per="sample", whole=True),
-        Metric("loss", loss, "loss", per="sample", higher=False, unit="", digits=4, kept=6),
+        Metric("accuracy", measures.accuracy, "accuracy", per="sample", whole=True),
+        Metric("loss", measures.loss, "loss", per="sample", higher=False, unit="", digits=4, kept=6),
+        Metric(
+            "balanced_accuracy",
+            _from(measures.confusion, measures.balanced),
+            "balanced accuracy",
+            pooled=("confusion", measures.balanced),
+        ),
+        Metric("f1", _from(measures.confusion, measures.f1), "macro-F1", pooled=("confusion", measures.f1)),
+        Metric("auc", measures.auc, "AUC"),
+        Metric("auc_weighted", measures.auc_weighted, "weighted AUC"),
+        Metric("average_precision", measures.average_precision, "average precision"),
+        Metric("brier", measures.brier, "Brier score", per="sample", higher=False, unit="", digits=4),
+        Metric("ece", _from(measures.reliability, measures.ece), "ECE", higher=False, pooled=("reliability", measures.ece)),
+        Metric(
+            "recall",
+            _from(measures.confusion, measures.recall),
+            "recall per class",
+            listed=True,
+            pooled=("confusion", measures.recall),
+        ),
+        Metric("confusion", measures.confusion, "confusion matrix", listed=True, pooled=("confusion", lambda matrix: matrix)),
+        Metric("reliability", measures.reliability, "reliability", listed=True, pooled=("reliability", lambda bins: bins)),
     )
 }
 DECIMALS = {metric.name: metric.kept for metric in CATALOGUE.values() if metric.kept is not None}
@@ -78,7 +99,7 @@ def find(asked: Asked) -> Metric:
     if isinstance(asked, Metric):
         return asked
     if not isinstance(asked, str):
-        return Metric(asked.__name__, asked, asked.__name__.replace("_", " "))
+        return Metric(asked.__name__, asked, asked.__name__.replace("_", " "), unit="", digits=4)
     if asked not in CATALOGUE:
         raise suggest("metric", asked, CATALOGUE)
     return CATALOGUE[asked]
@@ -89,34 +110,50 @@ def known(name: str) -> Metric:
     return CATALOGUE.get(name) or Metric(name, lambda scores, y: math.nan, name.replace("_", " "), unit="", digits=4)
 
 
+def refuse(chooser: Asked) -> None:
+    """Refuse a metric by which nothing can be chosen."""
+    if (metric := find(chooser)).listed:
+        raise InputError(f"choose={metric.name} is no single number; choose by one such as {', '.join(list(CATALOGUE)[:5])}")
+
+
+def defined(chooser: Asked, labels: Iterable["Tensor"], classes: int) -> None:
+    """Refuse a metric that is undefined for every client, whatever the scores: tell by each one's labels."""
+    metric, tested = find(chooser), [y.cpu() for y in labels if len(y)]
+    made_up = (y.new_ones(len(y), classes).double().cumsum(0).sin() for y in tested)
+    if tested and all(metric.value(scores, y) is None for scores, y in zip(made_up, tested, strict=True)):
+        raise InputError(f"choose={metric.name} is undefined for every client (one class only?); choose=accuracy is not")
+
+
 def measure(metrics: Sequence[Metric], scores: "Tensor", y: "Tensor") -> Score:
     """Return one client's score; in float64 on the CPU, where many small steps cost least."""
     if not len(y):
         return Score(0, dict.fromkeys(metric.name for metric in metrics))
-    scores, y = scores.cpu().double(), y.cpu()
+    scores, y = scores.detach().cpu().double(), y.cpu()
     return Score(len(y), {metric.name: metric.value(scores, y) for metric in metrics})
 
 
 def measure_each(metrics: Sequence[Metric], scores: "Tensor", y: "Tensor", sizes: Sequence[int]) -> list[Score]:
     """Return the scores of several clients (clients × samples × classes), each padded beyond its own number of samples."""
-    scores, y, size = scores.cpu().double(), y.cpu(), y.new_tensor(sizes, device="cpu")
+    scores, y, size = scores.detach().cpu().double(), y.cpu(), y.new_tensor(sizes, device="cpu")
     padding = y.new_ones(y.shape, device="cpu").cumsum(1) > size[:, None]
-    found: list[dict[str, Value]] = [{} for _ in sizes]
+    sums = {}
     for metric in metrics:
         if metric.per == "sample":
             values = metric.of(scores.flatten(0, 1), y.flatten()).double().unflatten(0, y.shape)
-            sums = values.masked_fill(padding, 0.0).sum(1).tolist()
-            own = [finite(total / n) if n else None for total, n in zip(sums, sizes, strict=True)]
-        else:
-            own = [finite(metric.of(scores[i, :n], y[i, :n])) if n else None for i, n in enumerate(sizes)]
-        for entry, value in zip(found, own, strict=True):
-            entry[metric.name] = value
-    return [Score(n, entry) for n, entry in zip(sizes, found, strict=True)]
+            sums[metric.name] = values.masked_fill(padding, 0.0).sum(1).tolist()
+    found = []
+    for i, n in enumerate(sizes):
+        own = scores[i, :n], y[i, :n]
+        values = {m.name: finite(sums[m.name][i] / n) if m.per == "sample" else m.value(*own) for m in metrics} if n else {}
+        found.append(Score(n, values or dict.fromkeys(metric.name for metric in metrics)))
+    return found
 
 
 def finite(found: Any) -> Value:
-    """Return a number or nested list of numbers with ``None`` for everything that is not finite."""
-    plain = found.tolist() if hasattr(found, "tolist") else found
-    if isinstance(plain, list | tuple):
-        return [finite(entry) for entry in plain]
-    return plain if plain is not None and math.isfinite(plain) else None
+    """Return a number, or lists of numbers, with ``None`` for everything that is not finite."""
+    if found is None or isinstance(found, float | int):
+        return found if found is not None and math.isfinite(found) else None
+    if isinstance(found, list | tuple):
+        return [finite(entry) for entry in found]
+    array = np.asarray(found)
+    return array.tolist() if np.isfinite(array).all() else finite(array.tolist())

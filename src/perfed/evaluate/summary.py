@@ -69,14 +69,6 @@ def summarise(
     return summary
 
 
-def others(seeds: Mapping[int, Sequence[Line]], **options: str) -> dict[str, Any]:
-    """Return the objects of all metrics but accuracy that every seed's last scored line has, by name."""
-    series = options.get("series", "test")
-    last = [found[-1][series] for lines in seeds.values() if (found := _scored(lines, series))]
-    names = [name for name in (last[-1] if last else ()) if name not in ("count", "accuracy") and all(name in p for p in last)]
-    return {name: summarise(seeds, metric=name, **options) for name in names if not _listed(last, name)}
-
-
 def majority(seeds: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the figures of guessing every client's most frequent training label, from each seed's ``clients.json``."""
     scored = {seed: figures(today(clients["majority"])) for seed, clients in seeds.items()}
@@ -93,7 +85,7 @@ def curves(seeds: Mapping[int, Sequence[Line]], *, series: str = "test") -> dict
     mean of the clients' losses weighted by samples. A value that does not exist (or overflowed) is ``None``.
     """
     _check("series", series, ("test", "after", "validation"))
-    found = {seed: {line["round"]: _with_loss(line[series]) for line in _scored(lines, series)} for seed, lines in seeds.items()}
+    found = {seed: {line["round"]: _with_loss(line[series]) for line in tested(lines, series)} for seed, lines in seeds.items()}
     shared = sorted(set.intersection(*(set(rounds) for rounds in found.values()))) if found else []
     result: dict[str, Any] = {"round": shared}
     for name in (*FIGURES, "loss"):
@@ -107,7 +99,7 @@ def runaway(lines: Sequence[Line], *, series: str = "test") -> int | None:
 
     There a client's loss is no finite number, or the mean is over ten times what it was before any training.
     """
-    scored = [line for line in _scored(lines, series) if "loss" in line[series]]
+    scored = [line for line in tested(lines, series) if "loss" in line[series]]
     before = _whole_loss(scored[0][series]) if scored and scored[0]["round"] == 0 else math.inf
     since = None
     for line in reversed(scored):
@@ -129,8 +121,7 @@ def choose(
     lines: Sequence[Line], moment: Moment, *, report: str = "weighted", series: str = "test", by: str = "accuracy"
 ) -> Line | None:
     """Return the line of the round that ``moment`` names, or ``None`` where it does not exist (no validation data)."""
-    scored = _scored(lines, series)
-    trained = [line for line in scored if line["round"] > 0] or scored
+    trained = _trained(lines, series)
     if moment == "last":
         return trained[-1] if trained else None
     chooser, sign = series if moment == "best" else "validation", 1 if known(by).higher else -1
@@ -194,15 +185,14 @@ def _at(lines: Sequence[Line], moment: Moment, report: str, series: str, by: str
 
 
 def _nothing(lines: Sequence[Line], series: str, by: str) -> InputError:
-    if _scored(lines, series):
+    if tested(lines, series):
         return InputError(f"'{by}' is undefined for every client in every round, so it cannot choose one; choose=accuracy can")
     return InputError(f"there is no round with scores under '{series}'; a run of at least one round has them")
 
 
 def _own_best(lines: Sequence[Line], series: str, by: str, metric: str) -> dict[str, float | None] | None:
     """Every client in its own best round, weighted by the samples it was measured on."""
-    scored = _scored(lines, series)
-    trained = [line for line in scored if line["round"] > 0] or scored
+    trained = _trained(lines, series)
     choosers = np.stack([rates(line[series], by) for line in trained]) if trained else np.empty(0)
     if np.isnan(choosers).all():
         raise _nothing(lines, series, by)
@@ -240,7 +230,13 @@ def _with_loss(scores: Scores) -> dict[str, float | None]:
     return {**(figures(scores) or {}), "loss": loss if math.isfinite(loss) else None}
 
 
-def _scored(lines: Sequence[Line], series: str) -> list[Line]:
+def _trained(lines: Sequence[Line], series: str) -> list[Line]:
+    found = tested(lines, series)
+    return [line for line in found if line["round"] > 0] or found
+
+
+def tested(lines: Sequence[Line], series: str) -> list[Line]:
+    """Return the lines in which a client with samples was scored."""
     return [line for line in lines if _seen(line.get(series))]
 
 
@@ -250,11 +246,6 @@ def _seen(scores: Scores | None, metric: str | None = None) -> bool:
         return False
     values = scores["count"] if metric is None else scores[metric]
     return any(value is not None and count for value, count in zip(values, scores["count"], strict=True))
-
-
-def _listed(parts: Sequence[Scores], name: str) -> bool:
-    """Whether a metric's values are lists, such as one number per class."""
-    return any(isinstance(value, list) for part in parts for value in part[name])
 
 
 def _check(option: str, value: str, valid: Sequence[str]) -> None:

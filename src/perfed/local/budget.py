@@ -30,12 +30,12 @@ class Budget:
         perfed.errors.InputError: budget.lr must be positive, got -1; 0.005 suits the 4-layer CNN
     """
 
-    lr: float = 0.005
-    epochs: int = 1
-    batch_size: int = 10
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    optimizer: Literal["sgd", "adam"] = "sgd"
+    lr: float = 0.005  # η, step size of local training
+    epochs: int = 1  # E, passes over a client's training samples in a round
+    batch_size: int = 10  # B, samples of a step
+    momentum: float = 0.0  # of sgd
+    weight_decay: float = 0.0  # pull of all weights towards zero
+    optimizer: Literal["sgd", "adam"] = "sgd"  # whose state starts anew in every round
 
     def __post_init__(self) -> None:
         if not self.lr > 0:

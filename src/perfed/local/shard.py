@@ -135,6 +135,12 @@ class Shard:
                     yield Batch(x[at : at + self.batch_size], labels[here], mask, step_keys[step], shown)
                     step += 1
 
+    @property
+    def steps(self) -> int:
+        """Batches of one pass."""
+        single = self.size is None and self.even and len(self.rows) % self.batch_size == 1 and len(self.rows) > 1
+        return -(-(len(self.rows) - single) // self.batch_size)
+
     def _table(self, see: Callable[[Tensor], Tensor]) -> Tensor:
         """Return what ``see`` makes of every sample, in stored order."""
         return _in_pieces(lambda rows: see(self.inputs(self.x[rows], None)), self.rows)

@@ -33,6 +33,7 @@ CATALOGUE: dict[str, str] = {
     "fedrep": "FedRep",
     "fedrod": "FedRoD",
     "fedbabu": "FedBABU",
+    "feddbe": "FedDBE",
     "lgfedavg": "LGFedAvg",
     "fedbn": "FedBN",
     "fedproto": "FedProto",

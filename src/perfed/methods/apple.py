@@ -63,7 +63,7 @@ class Apple(Method[Server, Down, Params, Tensor]):
 
     def init(self, task: Task, clients: int) -> tuple[Server, Tensor]:
         cores, sizes = (task.params(),) * clients, torch.zeros(clients, dtype=torch.float64)
-        relation = torch.full((clients,), 1 / clients, device=task.device)
+        relation = torch.full((clients,), 1 / clients, dtype=task.dtype, device=task.device)
         return Server(cores, sizes, torch.zeros((), dtype=torch.int64)), relation
 
     def send(self, server: Server, client: int) -> Down:
@@ -72,7 +72,7 @@ class Apple(Method[Server, Down, Params, Tensor]):
         typical = known.mean() if len(known) else torch.ones((), dtype=torch.float64)
         sizes = torch.where(server.sizes > 0, server.sizes, typical)[order]
         others = tuple(server.cores[i] for i in order[1:])
-        return Down(server.cores[client], others, (sizes / sizes.sum()).float(), server.round)
+        return Down(server.cores[client], others, (sizes / sizes.sum()).to(_dtype(server.cores[client])), server.round)
 
     def local(self, task: Task, down: Down, mine: Tensor, data: Shard) -> tuple[Params, Tensor]:
         others, rate = _stacked(down.others), self.relation_lr / self.budget.lr
@@ -123,6 +123,10 @@ class Apple(Method[Server, Down, Params, Tensor]):
 
     def after(self, down: Down, up: Params) -> Down:
         return down._replace(own=up)
+
+
+def _dtype(core: Params) -> torch.dtype:
+    return next(leaf.dtype for leaf in trees.weights(core).values())
 
 
 def _stacked(cores: tuple[Params, ...]) -> Params:

@@ -19,7 +19,7 @@ class Ditto(Method[Params, Params, Params, Params]):
     cost = 2.0
 
     spring: float = 1.0  # λ, pull of the personal model towards the received one
-    personal_epochs: int = 1  # passes for the personal model
+    personal_epochs: int | None = None  # passes for the personal model; if none, the budget's
     rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
     send = broadcast
@@ -28,11 +28,15 @@ class Ditto(Method[Params, Params, Params, Params]):
     def __post_init__(self) -> None:
         super().__post_init__()
         positive("Ditto", "spring (λ)", self.spring, "without it the personal model is Local; 0.01 to 1 is usual")
-        positive("Ditto", "personal_epochs", self.personal_epochs, "the personal model would never be trained")
+        positive("Ditto", "personal_epochs", self.own_epochs, "the personal model would never be trained")
 
     @property
     def passes(self) -> int:
-        return self.budget.epochs + self.personal_epochs
+        return self.budget.epochs + self.own_epochs
+
+    @property
+    def own_epochs(self) -> int:
+        return self.budget.epochs if self.personal_epochs is None else self.personal_epochs
 
     def init(self, task: Task, clients: int) -> tuple[Params, Params]:
         return task.params(), task.params()
@@ -41,7 +45,7 @@ class Ditto(Method[Params, Params, Params, Params]):
         def held(v: Params, batch: Batch) -> Tensor:  # the anchor is the received model, not the one trained below
             return task.loss(v, batch) + self.spring * proximal(v, down)
 
-        v = descend(held, mine, data.epochs(self.personal_epochs, "personal"), self.budget)
+        v = descend(held, mine, data.epochs(self.own_epochs, "personal"), self.budget)
         w = descend(task.loss, down, data.epochs(self.budget.epochs), self.budget)
         return w, v
 

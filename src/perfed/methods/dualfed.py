@@ -1,5 +1,6 @@
 """DualFed (Zhu et al., ACM MM 2024): share what comes before a projector, keep what comes after it."""
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple
@@ -14,6 +15,8 @@ from ..method import Method, positive
 from ..server import average, broadcast
 from ..task import Part, Task, cross_entropy
 from ..trees import Params
+
+_CALM = 50  # samples of a batch per λ · lr; with fewer the projector's variances grew a thousandfold in one round
 
 
 class Model(NamedTuple):
@@ -58,6 +61,15 @@ class DualFed(Method[Model, Model, Model, Model]):
         for part in self.personal:
             if part not in Model._fields:
                 raise suggest("part of DualFed", part, Model._fields)
+
+    def check(self, task: Task, sizes: list[int], participants: int) -> None:
+        least = math.ceil(_CALM * self.contrast * self.budget.lr - 1e-9)
+        if self.projector_norm and self.budget.batch_size < least:
+            raise MethodError(
+                f"DualFed's projector normalises over a batch, which at contrast={self.contrast:g} and "
+                f"budget.lr={self.budget.lr:g} blows up below {least} samples: budget.batch_size is {self.budget.batch_size}; "
+                "raise it, lower the contrast, or set method.projector_norm=false"
+            )
 
     @property
     def passes(self) -> int:

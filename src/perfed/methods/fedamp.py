@@ -20,9 +20,10 @@ from ..trees import Params
 class FedAMP(Method[tuple[Params, ...], Params, Params, Params]):
     """Let similar clients draw each other closer, by attention on the distance of their models."""
 
-    spring: float = 1.0  # λ, pull towards the mixture, divided by α
-    attention: float = 1000.0  # α, scale of the attention that others get
-    width: float = 0.1  # σ, squared distance at which attention has dropped to 1/e
+    spring: float = 0.01  # λ, pull towards the mixture, divided by α
+    attention: float = 0.1  # α, scale of the attention that others get
+    width: float = 0.3  # σ, squared distance at which attention has dropped to 1/e
+    distance: Literal["relative", "absolute"] = "relative"  # in units of the clients' mean squared distance, or as it is
     start: Literal["own", "cloud"] = "own"  # where local training begins: the client's model, or the mixture sent to it
 
     reveals = "the client's own model, which the server compares and mixes with the others"
@@ -30,7 +31,7 @@ class FedAMP(Method[tuple[Params, ...], Params, Params, Params]):
     def __post_init__(self) -> None:
         positive("FedAMP", "spring (λ)", self.spring, "without it FedAMP is Local")
         positive("FedAMP", "attention (α)", self.attention, "nobody would listen to anybody")
-        positive("FedAMP", "width (σ)", self.width, "0.1 is the usual value; tune it per task")
+        positive("FedAMP", "width (σ)", self.width, "0.3 of the clients' mean squared distance is the default")
 
     def init(self, task: Task, clients: int) -> tuple[tuple[Params, ...], Params]:
         return (task.params(),) * clients, task.params()
@@ -53,6 +54,8 @@ class FedAMP(Method[tuple[Params, ...], Params, Params, Params]):
 
     def shares(self, square: Tensor) -> Tensor:
         """Return how the models are mixed, row by row; others' shares are scaled back where they exceed one."""
+        if self.distance == "relative":
+            square = square / _mean_of_others(square)
         xi = self.attention * torch.exp(-square / self.width) / self.width
         xi = xi.masked_fill(torch.eye(len(xi), dtype=torch.bool), 0.0)
         xi = xi / xi.sum(1, keepdim=True).clamp(min=1)
@@ -60,6 +63,12 @@ class FedAMP(Method[tuple[Params, ...], Params, Params, Params]):
 
     def predict(self, task: Task, down: Params, mine: Params, x: Tensor) -> Tensor:
         return task.logits(mine, x)
+
+
+def _mean_of_others(square: Tensor) -> Tensor:
+    """Return the mean squared distance of two clients; one where nobody is apart."""
+    others = square[~torch.eye(len(square), dtype=torch.bool)]
+    return others.mean() if len(others) and bool(others.sum() > 0) else torch.ones((), dtype=square.dtype)
 
 
 def square_distances(models: Sequence[Params]) -> Tensor:

@@ -139,7 +139,7 @@ class FedCP(Method[Model, Model, Model, Params]):
     def _vector(self, task: Task, head: Params) -> Tensor:
         """Return the client's direction: its head's weights multiplied out, summed over classes, of length one."""
         if self.context == "none" or self.blend != "policy":  # without a policy network nobody asks
-            return keys.uniform(keys.key(task.seed, "context").to(task.device), (task.width,))
+            return keys.uniform(keys.key(task.seed, "context").to(task.device), (task.width,)).to(task.dtype)
         product = head[task.head.linears[-1]]
         for name in reversed(task.head.linears[:-1]):
             product = product @ head[name]

@@ -57,7 +57,7 @@ class FedETF(Method[Model, Model, Model, Params]):
 
     def init(self, task: Task, clients: int) -> tuple[Model, Params]:
         self._simplex(task)
-        scale = {"scale": torch.ones((), device=task.device)}
+        scale = {"scale": torch.ones((), dtype=task.dtype, device=task.device)}
         return Model(task.split(task.params())[0], self._projection(task).params(), scale), {}
 
     def _width(self, task: Task) -> int:

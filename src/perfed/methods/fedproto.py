@@ -34,22 +34,26 @@ class FedProto(Method[Prototypes, Prototypes, Prototypes, Params]):
         positive("FedProto", "pull (λ)", self.pull, "without it the models are those of Local; 1 to 10 is usual")
 
     def init(self, task: Task, clients: int) -> tuple[Prototypes, Params]:
-        centres = torch.zeros(task.classes, task.width, device=task.device)
+        centres = torch.zeros(task.classes, task.width, dtype=task.dtype, device=task.device)
         return Prototypes(centres, centres[:, 0].clone()), task.params()
 
     def local(self, task: Task, down: Prototypes, mine: Params, data: Shard) -> tuple[Prototypes, Params]:
+        left = [self.budget.epochs * data.steps]
+
         def loss(m: Params, batch: Batch) -> Tensor:
             z = task.features(m, batch.x)
             one_hot = (batch.y[:, None] == torch.arange(task.classes, device=z.device)).to(z.dtype)
-            _gather(m, z.detach(), one_hot if batch.mask is None else one_hot * batch.mask[:, None])
+            if left[0] <= data.steps:  # the last pass: earlier ones saw another network
+                _gather(m, z.detach(), one_hot if batch.mask is None else one_hot * batch.mask[:, None])
+            left[0] -= 1
             far = (z - one_hot @ down.centres).square().mean(1) * (one_hot @ down.known)  # no prototype, no pull
             return cross_entropy(task.classify(m, z), batch) + self.pull * batch.mean(far)
 
-        nothing = 0 * data.counts
+        nothing = 0 * data.counts.to(task.dtype)
         start = mine | {_SUM: nothing[:, None] * down.centres, _SEEN: nothing}
         w = descend(loss, start, data.epochs(self.budget.epochs), self.budget)
         centres = w[_SUM] / w[_SEEN].clamp(min=1)[:, None]
-        return Prototypes(centres, (w[_SEEN] > 0).float()), {k: w[k] for k in mine}
+        return Prototypes(centres, (w[_SEEN] > 0).to(task.dtype)), {k: w[k] for k in mine}
 
     def merge(self, server: Prototypes, ups: Uploads[Prototypes]) -> Prototypes:
         """Average over the clients that own a class, each alike; a class nobody brought keeps its prototype."""

@@ -16,7 +16,7 @@ from ..trees import Params
 class FedProx(Method[Params, Params, Params, tuple[()]]):
     """Add (μ/2)‖w − w_received‖² to every client's loss."""
 
-    spring: float = 0.001  # μ, pull towards the received model
+    spring: float = 0.1  # μ, pull towards the received model
     rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
     norm: Norm = "all"
 
@@ -25,7 +25,7 @@ class FedProx(Method[Params, Params, Params, tuple[()]]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive("FedProx", "spring (μ)", self.spring, "without it FedProx is FedAvg; 0.001 to 0.01 is usual")
+        positive("FedProx", "spring (μ)", self.spring, "without it FedProx is FedAvg; 0.001 to 1 is the paper's grid")
 
     def init(self, task: Task, clients: int) -> tuple[Params, tuple[()]]:
         return task.params(), ()

@@ -12,7 +12,7 @@ from torch.linalg import vector_norm
 from .. import keys, trees
 from ..errors import MethodError
 from ..local import Batch, Shard, descend
-from ..method import Method, Piece
+from ..method import Method, Piece, positive
 from ..server import average, broadcast
 from ..task import Part, Task, cross_entropy
 from ..trees import Params
@@ -51,6 +51,7 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
     divide: bool = False  # whether the personal condition is divided by the number of categories, as Eq. (7) prints
     source: Literal["received", "stale"] = "received"  # embeddings behind the conditions; stale: the official code's
     distance: Literal["batch", "sample", "square"] = "batch"  # of L_mlg: norm over the batch, mean norm, mean square
+    valve_start: float = 1.0  # what the valve's last layer is scaled with at the start; 0.1 lets features through at first
     penalty: Literal["decay", "norms"] = "decay"  # what μ weighs: half the squares, or the norms that Eq. (11) prints
     rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
@@ -61,6 +62,7 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        positive("GPFL", "valve_start", self.valve_start, "the valve would begin without a slope; 1 is the paper's")
         if self.magnitude < 0 or self.decay < 0:
             raise MethodError(
                 f"GPFL needs magnitude (λ) and decay (μ) ≥ 0, got {self.magnitude:g} and {self.decay:g}; a CNN has 0.01 and 0.1"
@@ -68,7 +70,7 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
 
     def init(self, task: Task, clients: int) -> tuple[Shared, Mine]:
         body, head = task.split(task.params())
-        valve = _bend(task, "gamma").params() | _bend(task, "beta").params() if self.valve else {}
+        valve = self._bend(task, "gamma").params() | self._bend(task, "beta").params() if self.valve else {}
         table = task.part("embedding", partial(nn.Embedding, task.classes, task.width)).params()
         even = torch.full((task.classes,), 1 / task.classes, device=task.device)
         kept = trees.clone(table) if self.embeddings and self.source == "stale" else {}
@@ -124,16 +126,25 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
         """Return g and p, constants of the round: Eqs. (5) and (7)."""
         if not (self.personal_input and self.embeddings):
             key, shape = keys.key(task.seed, "condition").to(task.device), (task.width,)
-            return keys.normal(keys.fold(key, "general"), shape), keys.normal(keys.fold(key, "own"), shape)
+            general, own = (keys.normal(keys.fold(key, name), shape).to(task.dtype) for name in ("general", "own"))
+            return general, own
         table = (mine.table or down.embeddings)[TABLE]
-        own = mine.shares @ table  # shares add up to 1: even ones give g, which a further 1/U would shrink
+        own = mine.shares.to(table.dtype) @ table  # shares add up to 1: even ones give g, which a further 1/U would shrink
         return table.mean(0), own / task.classes if self.divide else own
 
     def _bent(self, task: Task, valve: Params, z: Tensor, condition: Tensor) -> Tensor:
         """Return features scaled and shifted by what the valve makes of a condition: Eqs. (3) and (4)."""
         if not self.valve:
             return z
-        return F.relu((_bend(task, "gamma")(valve, condition) + 1) * z + _bend(task, "beta")(valve, condition))
+        return F.relu((self._bend(task, "gamma")(valve, condition) + 1) * z + self._bend(task, "beta")(valve, condition))
+
+    def _bend(self, task: Task, name: str) -> Part:
+        def build() -> nn.Module:
+            layers = nn.Sequential(nn.Linear(task.width, task.width), nn.ReLU(), nn.LayerNorm(task.width))
+            nn.init.constant_(layers[2].weight, self.valve_start)  # type: ignore[arg-type]
+            return layers
+
+        return task.part(name, build)
 
     def _guidance(self, z: Tensor, m: Model, down: Shared, batch: Batch) -> Tensor:
         """Return how far general features are from their category in angle and in magnitude: Eqs. (8) and (9)."""
@@ -146,11 +157,6 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
         else:
             far = batch.mean(vector_norm(gap, dim=1) if self.distance == "sample" else gap.square().mean(1))
         return angle + self.magnitude * far
-
-
-def _bend(task: Task, name: str) -> Part:
-    width = task.width
-    return task.part(name, lambda: nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.LayerNorm(width)))
 
 
 def _shares(data: Shard) -> Tensor:

@@ -65,7 +65,7 @@ class PFedMe(Method[Params, Params, Params, Params]):
         def held(theta: Params, batch: Batch) -> Tensor:
             return task.loss(theta, batch) + self.spring * proximal(theta, w)
 
-        budget = replace(self.budget, lr=self.personal_lr, weight_decay=self.decay)
+        budget = replace(self.budget, lr=self.personal_lr, weight_decay=self.decay, momentum=0.0)  # K plain steps
         return descend(held, personal, [batch] * self.steps, budget)
 
     def merge(self, server: Params, ups: Uploads[Params]) -> Params:

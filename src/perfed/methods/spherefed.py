@@ -79,7 +79,7 @@ class SphereFed(Method[Server, Down, Up, tuple[()]]):
     def local(self, task: Task, down: Down, mine: tuple[()], data: Shard) -> tuple[Up, tuple[()]]:
         if down.survey:
             return Up({}, self._statistics(task, down.body, data)), ()
-        sphere, wanted = _sphere(task), torch.eye(task.classes, device=task.device)
+        sphere, wanted = _sphere(task), torch.eye(task.classes, dtype=task.dtype, device=task.device)
 
         def loss(body: Params, batch: Batch) -> Tensor:
             cosines = sphere(sphere.start, self._on_sphere(task, body, batch.x))
@@ -88,9 +88,9 @@ class SphereFed(Method[Server, Down, Up, tuple[()]]):
         return Up(descend(loss, down.body, data.epochs(self.budget.epochs), self.budget), {}), ()
 
     def _statistics(self, task: Task, body: Params, data: Shard) -> Params:
-        wanted = torch.eye(task.classes, device=task.device)
-        gram = torch.zeros(task.width, task.width, device=task.device)
-        cross = torch.zeros(task.width, task.classes, device=task.device)
+        wanted = torch.eye(task.classes, dtype=task.dtype, device=task.device)
+        gram = torch.zeros(task.width, task.width, dtype=task.dtype, device=task.device)
+        cross = torch.zeros(task.width, task.classes, dtype=task.dtype, device=task.device)
         for batch in data.passes():
             with torch.no_grad():
                 h = self._on_sphere(task.served, body, batch.x)
@@ -106,7 +106,7 @@ class SphereFed(Method[Server, Down, Up, tuple[()]]):
         total = combine([1.0] * len(answers), [up.statistics for up in answers])
         gram, cross = total["gram"].double(), total["cross"].double()
         best = torch.linalg.solve(gram + self.ridge * torch.eye(len(gram), dtype=gram.dtype), cross)
-        head = {"sphere.weight": best.T.float().contiguous()}
+        head = {"sphere.weight": best.T.to(total["gram"].dtype).contiguous()}
         return Server(server.body, head, torch.ones_like(server.calibrated), server.round + 1)
 
     def predict(self, task: Task, down: Down, mine: tuple[()], x: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from perfed.errors import InputError
 from perfed.evaluate.scores import Line
 from perfed.evaluate.summary import figures
 
+PATIENCE = 50  # rounds, unless said otherwise
 LEAST = 3  # tests per block: fewer say nothing about noise
 ERRORS = 2.0  # standard errors that a rise must exceed
 
@@ -18,7 +19,7 @@ class Verdict(NamedTuple):
     """Where a run is to end, whether its curve is flat there, and by which numbers (accuracies as fractions)."""
 
     round: int
-    flat: bool  # else it still rose, and was given no more rounds
+    flat: bool  # else it still rose, or had not begun, and was given no more rounds
     patience: int
     curve: str
     mean: float  # of the last block
@@ -32,7 +33,8 @@ class Flat:
 
     Noise is twice the standard error of the difference of two such means, from the deviation of the tests inside the
     blocks. It is looked at where a block ends only, so an interrupted run that goes on stops where it would have.
-    ``most`` rounds are the end even of a curve that rises.
+    A curve that has not left the height of the untrained model is not flat: it has not begun. ``most`` rounds are the end
+    of any curve.
     """
 
     patience: int
@@ -60,7 +62,7 @@ class Flat:
         before = max(earlier, key=lambda own: float(np.mean(own)))
         mean, best = float(np.mean(block)), float(np.mean(before))
         noise = ERRORS * float(np.sqrt(np.var(block, ddof=1) / len(block) + np.var(before, ddof=1) / len(before)))
-        flat = mean - best <= noise
+        flat = mean - best <= noise and self._begun(lines, name, max(mean, best), noise)
         if not flat and (self.most is None or last < self.most):
             return None
         return Verdict(last, flat, self.patience, f"{name}, {self.report}", mean, best, noise)
@@ -75,6 +77,11 @@ class Flat:
         """Return the verdict as a run records it, or nothing where the run is to go on."""
         found = self.verdict(lines)
         return None if found is None else found._asdict()
+
+    def _begun(self, lines: Sequence[Line], name: str, height: float, noise: float) -> bool:
+        """Whether a curve has left the untrained model's height: a plateau there is a slow start, not an end."""
+        start = figures(lines[0].get(name)) if lines[0]["round"] == 0 else None
+        return start is None or abs(height - float(start[self.report] or 0.0)) > noise
 
     def _curve(self, lines: Sequence[Line]) -> str:
         """Return the curve that decides: on validation data where there is any, else the one whose best round is reported."""

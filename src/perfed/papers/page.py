@@ -5,13 +5,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfed.papers.agree import agreement, sentence
+from perfed.papers.beside import beside, compared
+from perfed.papers.origin import origin
 from perfed.papers.recipe import Recipe
 from perfed.report import figures, studies
 from perfed.report import page as pages
 from perfed.report.read import Run, options, read
 from perfed.report.sections import WIDTH, Notes, Picture, Section
 from perfed.report.tables import Table
-from perfed.units import signed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,8 +40,6 @@ def _counted(found: Sequence["Answer"]) -> str:
 
 
 def _beside(recipe: Recipe, found: Sequence["Answer"], table: Table) -> Section:
-    from perfed.papers.show import agreement
-
     if recipe.numbers == "drawn" and "sweep" not in recipe.analysis and "curves" not in recipe.analysis:
         parts: list[tuple[str, Any]] = []
     else:
@@ -51,15 +51,12 @@ def _beside(recipe: Recipe, found: Sequence["Answer"], table: Table) -> Section:
         parts += [("figure", Picture(sweep(recipe, found), "Our values over what is varied."))]
     if table.notes:
         parts += [("heading", "What differs from the paper’s experiment"), ("notes", Notes(table.notes, warn=True))]
-    rows = [
-        [_column(recipe, entry["column"]), str(entry["rows"]), f"{entry['spearman']:.2f}", signed(entry["difference"], 2)]
-        for entry in agreement(found)
-    ]
-    if rows:
-        parts += [
-            ("heading", "Whether the order of the rows is the paper’s"),
-            ("numbers", [["Column", "Rows", "Rank correlation", "Mean difference"], *rows]),
-        ]
+    if compared(found):
+        what = "Published values as open squares, ours filled; bars are deviations over runs where there are several."
+        parts += [("figure", Picture(beside(recipe, found, WIDTH), what))]
+    said = [f"{_column(recipe, entry['column'])}: {sentence(entry)}." for entry in agreement(found)]
+    if said:
+        parts += [("heading", "Whether the order of the rows is the paper’s"), ("notes", Notes(said))]
     failed = _without(found)
     if failed:
         shown = failed[:12] + ([f"and {len(failed) - 12} more"] if len(failed) > 12 else [])
@@ -182,4 +179,5 @@ def _repeat(recipe: Recipe, found: Sequence["Answer"], command: str) -> Section:
     known = recalled(runs[0].parent.parent / recipe.name.replace("/", "-") / "cells.json") if runs else {}
     commands = dict.fromkeys([*(entry.get("command", "") for entry in known.values()), command])
     text = "\n".join(line for line in commands if line)
-    return Section("repeat", "How to repeat it", [("code", text)] if text else [])
+    parts: list[tuple[str, Any]] = [("code", text)] if text else []
+    return Section("repeat", "How to repeat it", [*parts, *(("soft", line) for line in origin(found))])

@@ -14,7 +14,7 @@ from typing import Any
 
 from perfed.data import Samples
 from perfed.disk import get_object, locked, put_json
-from perfed.errors import PerfedError
+from perfed.errors import PerfedError, RunError
 from perfed.papers.flat import Flat
 from perfed.papers.plan import Plan
 from perfed.papers.recipe import Recipe
@@ -169,6 +169,8 @@ def _folder(work: Work, key: str, settings: Experiment, samples: Samples) -> tup
         shared.assemble(settings, settings.seeds[0])  # refuse before anything is written
         begin(asked, shared, work.command)
         return folder, asked, shared
+    if any(not kept.goes_on for kept in folder.seeds.values()):
+        raise RunError(f"'{folder.path}' keeps the record of a run without its states; --out names another folder to run it in")
     further = tuple(seed for seed in settings.seeds if seed not in folder.experiment.seeds)
     if further:
         extend(folder, further, samples)

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from perfed.disk import put, put_json
+from perfed.papers.agree import agreement, sentence
+from perfed.papers.beside import beside, compared
+from perfed.papers.origin import origin
 from perfed.papers.plan import Plan
 from perfed.papers.recipe import Entry, Published, Reading, Recipe
 from perfed.papers.run import recalled
 from perfed.papers.values import Value, value
+from perfed.report.canvas import save
 from perfed.report.tables import MISSING, Cell, Column, Row, Table, csv, latex, markdown
 from perfed.units import signed
 
@@ -153,28 +155,6 @@ def _places(where: Sequence[str], ran: Sequence[Answer], note: str) -> str:
     return ", ".join(where[:6]) + (f" and {len(where) - 6} more" if len(where) > 6 else "")
 
 
-def agreement(found: Sequence[Answer]) -> list[dict[str, Any]]:
-    """Return, column by column, how far the order of the rows is the paper's (Spearman) and the mean difference."""
-    out = []
-    for column in dict.fromkeys(a.column.id for a in found):
-        own = [a for a in found if a.column.id == column and a.difference is not None]
-        if len(own) < 3:
-            continue
-        ours = np.array([a.ours.mean for a in own], dtype=np.float64)
-        theirs = np.array([a.published.mean for a in own if a.published is not None], dtype=np.float64)
-        first, second = _ranks(ours), _ranks(theirs)
-        if first.std() and second.std():
-            rank = float(np.corrcoef(first, second)[0, 1])
-            gap = float((ours - theirs).mean())
-            out.append({"column": column, "rows": len(own), "spearman": rank, "difference": gap})
-    return out
-
-
-def _ranks(values: "np.ndarray[Any, np.dtype[np.float64]]") -> "np.ndarray[Any, np.dtype[np.float64]]":
-    """Return ranks, equal values sharing the middle of their places."""
-    return np.array([(values < v).sum() + ((values == v).sum() + 1) / 2 for v in values], dtype=np.float64)
-
-
 def records(recipe: Recipe, found: Sequence[Answer]) -> list[dict[str, Any]]:
     """Return one object per cell, for JSON."""
     return [
@@ -183,7 +163,9 @@ def records(recipe: Recipe, found: Sequence[Answer]) -> list[dict[str, Any]]:
             "column": a.column.id,
             "measure": a.reading.measure,
             "unit": a.reading.unit,
-            "ours": None if a.ours.mean is None else {"mean": a.ours.mean, "std": a.ours.std, "seeds": a.ours.seeds},
+            "ours": None
+            if a.ours.mean is None
+            else {"mean": a.ours.mean, "std": a.ours.std, "seeds": a.ours.seeds, "each": dict(a.ours.each)},
             "published": None if a.published is None else a.published.model_dump(),
             "difference": a.difference,
             "rounds": a.ours.rounds,
@@ -206,12 +188,17 @@ def lines(found: Sequence[Answer]) -> tuple[list[str], list[list[str]]]:
     return ["row", "column", "ours", "paper", "difference", "unit"], rows
 
 
+def _agrees(recipe: Recipe, found: Sequence[Answer]) -> list[str]:
+    names = {column.id: heading(recipe, column) for column in recipe.columns}
+    return [f"{names[entry['column']]}: {sentence(entry)}." for entry in agreement(found)]
+
+
 def write(recipe: Recipe, found: Sequence[Answer], folder: Path, command: str = "") -> dict[str, str]:
-    """Write table.md, .csv, .tex and .json and the page; return where they are."""
+    """Write table.md, .csv, .tex and .json, the page, and the figure beside the paper; return where they are."""
     from perfed.papers.page import page
 
     made = table(recipe, found)
-    below = "".join(f"\n- {note}" for note in (*made.notes, *recipe.notes))
+    below = "".join(f"\n- {note}" for note in (*made.notes, *_agrees(recipe, found), *recipe.notes, *origin(found)))
     texts = {
         "table.md": f"# {recipe.name}: {recipe.title}\n\n{recipe.shows}\n\n{markdown(made)}{below}\n",
         "table.csv": csv(made),
@@ -219,8 +206,13 @@ def write(recipe: Recipe, found: Sequence[Answer], folder: Path, command: str = 
     }
     for name, text in texts.items():
         put(folder / name, text.encode())
-    put_json(folder / "table.json", {"recipe": recipe.name, "cells": records(recipe, found), "agreement": agreement(found)})
+    put_json(
+        folder / "table.json",
+        {"recipe": recipe.name, "cells": records(recipe, found), "agreement": agreement(found), "origin": origin(found)},
+    )
     written = {name: str(folder / name) for name in (*texts, "table.json")}
     if any(a.run is not None and a.ours.rounds for a in found):
         written["report.html"] = str(page(recipe, found, made, folder, command))
+    if compared(found):
+        written["beside.svg"] = str(save(beside(recipe, found), folder / "beside.svg"))
     return written

@@ -85,8 +85,8 @@ def _end(run: Run, seed: int, planned: int) -> _End | None:
     last = int(run.rounds[seed][-1]["round"])
     if last >= planned:
         return _End(last, True)
-    note = run.path / f"seed-{seed}" / "final.json"
-    stopped = get_json(note).get("stopped") if note.exists() else None
+    final = RunFolder(run.path).seed(seed).final
+    stopped = final.get("stopped") if final else None
     return _End(last, stopped["flat"]) if stopped is not None and stopped["round"] == last else None
 
 

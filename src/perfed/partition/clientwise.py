@@ -27,8 +27,8 @@ Weights = npt.NDArray[np.float64]
 class Clientwise(Partition):
     """Fixed sizes per client: training samples from the official training part, test samples from the test part."""
 
-    train_size: int = 500
-    test_size: int = 100
+    train_size: int = 500  # training samples of every client
+    test_size: int = 100  # test samples of every client
 
     def check(self) -> None:
         """Refuse values that cannot be right."""
@@ -77,7 +77,7 @@ class ClientDirichlet(Clientwise):
     """Each client's label shares are one Dirichlet draw over the classes."""
 
     name: ClassVar[str] = "client_dirichlet"
-    alpha: float = 0.1
+    alpha: float = 0.1  # α, β in FedCP and GPFL, how even the labels are: 0.1 is very uneven, 100 nearly even
 
     def check(self) -> None:
         """Refuse values that cannot be right."""
@@ -94,7 +94,7 @@ class ClientPathological(Clientwise):
     """Each client owns a few random classes in equal shares."""
 
     name: ClassVar[str] = "client_pathological"
-    classes_per_client: int = 2
+    classes_per_client: int = 2  # s, classes that every client has
 
     def check(self) -> None:
         """Refuse values that cannot be right."""

@@ -42,7 +42,7 @@ class Pathological(Pooled):
     """Every client owns a few classes; consecutive clients share them (FedCP, GPFL)."""
 
     name: ClassVar[str] = "pathological"
-    classes_per_client: int = 2
+    classes_per_client: int = 2  # s, classes that every client has
     balanced: bool = False  # equal shares of a class instead of random ones
     minimum: int = 40  # what a client should own at least; over the classes it bounds the random shares below
     rounding: Literal["even", "ceil", "floor"] = "even"  # of the number of owners of a class
@@ -114,9 +114,9 @@ class Dirichlet(Pooled):
     """Each class is shared by Dirichlet weights, and clients that own enough get no more (MOON, FedCP, GPFL)."""
 
     name: ClassVar[str] = "dirichlet"
-    alpha: float = 0.1  # β in FedCP and GPFL
+    alpha: float = 0.1  # α, β in FedCP and GPFL, how even the labels are: 0.1 is very uneven, 100 nearly even
     minimum: int = 40  # what every client should own, at most half of the mean share
-    tries: int = 500
+    tries: int = 500  # how often sizes are drawn before the minimum is lowered
 
     def check(self) -> None:
         """Refuse values that cannot be right."""

@@ -30,6 +30,7 @@ LOOKS: Mapping[str, Look] = {
     "fedbn": Look("#1098ad", "-", "X"),
     "fedcac": Look("#0b63a5", "-", "o"),
     "fedcp": Look("#d1410c", "-", "^"),
+    "feddbe": Look("#087f5b", DOTS, "d"),
     "fedetf": Look("#74b816", DOTS, "P"),
     "fedfomo": Look("#ad7fa8", LONG, "P"),
     "fedper": Look("#3b82c4", LONG, "o"),

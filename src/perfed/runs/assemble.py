@@ -7,12 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .. import keys, methods, models
+from .. import keys, machine, methods, models
 from ..data import Samples
 from ..data import load as load_samples
 from ..data.inputs import inputs_for
 from ..data.text import Vocabulary, tokenised
 from ..errors import InputError, PerfedError, RunError
+from ..evaluate.metrics import Metric, defined, select
 from ..federation import Federation
 from ..method import Method
 from ..partition import Split
@@ -23,6 +24,7 @@ from ..transport import Private, Site, Store
 from ..trees import Tree
 from . import code
 from .experiment import Choice, Experiment, record
+from .settle import settled
 
 AnyMethod = Method[Any, Any, Any, Any]
 
@@ -79,7 +81,11 @@ def assemble(
     task = task_of(experiment, federation, seed, federation.vocabulary if words is None else words)
     if clients is None:
         method.check(task, federation.sizes, experiment.sampling.fewest(len(federation)))
-    site, server, first = Site.of(method, task, federation, clients=clients)
+    measured = metrics_of(experiment)
+    if clients is None and any(map(len, federation.test)):  # at a server there are none
+        chooser = next(metric for metric in measured if metric.name == experiment.choose)
+        defined(chooser, (federation.y[rows] for rows in federation.test), federation.classes)
+    site, server, first = Site.of(method, task, federation, measured, clients)
     return Assembled(experiment, seed, site, server, first)
 
 
@@ -118,6 +124,18 @@ def kind_of(choice: Choice) -> type[AnyMethod]:
     return found
 
 
+def metrics_of(experiment: Experiment) -> tuple[Metric, ...]:
+    """Return what clients are scored by, the user's own among them."""
+    found: list[Any] = []
+    for metric in experiment.metrics:
+        if isinstance(metric, dict):
+            again = "name it as file.py:name where a run is to be resumed"
+            raise RunError(f"the metric '{metric['name']}' was a function in memory and cannot be found again; {again}")
+        found.append(code.find(metric, "metrics") if isinstance(metric, str) and code.is_own(metric) else metric)
+    chosen = [] if experiment.choose in {metric.name for metric in select(found)} else [experiment.choose]
+    return select([*found, *chosen])
+
+
 def stretched(experiment: Experiment) -> bool:
     """Return whether the method takes the length of its schedule from the experiment."""
     choice = experiment.method
@@ -147,6 +165,7 @@ def split_of(experiment: Experiment, samples: Samples, seed: int) -> Split:
         return experiment.split
     if experiment.split is not None:
         return Split.load(experiment.split, samples.digest())
+    experiment = settled(experiment, samples)
     partition = build_partition(experiment.partition.name, **experiment.partition.options)
     grouped = experiment.partition.name in ("domains", "natural")
     clients = experiment.clients if experiment.clients is not None or grouped else 20
@@ -156,6 +175,7 @@ def split_of(experiment: Experiment, samples: Samples, seed: int) -> Split:
 
 def federation_of(experiment: Experiment, samples: Samples, split: Split, seed: int) -> Federation:
     """Return the clients' data ready for training, with the vocabulary of their training texts where there are any."""
+    machine.device(experiment.device)
     given = experiment.data.made
     if isinstance(given, Federation):
         return replace(given, seed=seed).to(experiment.device)
@@ -188,10 +208,15 @@ def task_of(experiment: Experiment, federation: Federation, seed: int, vocabular
     """Return the network that all clients start from, drawn from the seed."""
     example = federation.inputs(federation.x[:2], None)
     shape = tuple(example.shape[1:])
+    choice, kind = experiment.model, getattr(federation.inputs, "kind", None)
+    if choice.open and kind:
+        choice = Choice(name=models.usual(kind, shape))
+    elif choice.made is None and kind:
+        models.fits(choice.name, kind)
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(keys.seed_of(keys.key(seed, "network")))
-            net = _network(experiment.model, shape, federation.classes, vocabulary, example)
+            net = _network(choice, shape, federation.classes, vocabulary, example)
         return Task.of(
             net, shape, federation.classes, seed=seed, device=experiment.device, example=example, precision=experiment.precision
         )
@@ -200,7 +225,7 @@ def task_of(experiment: Experiment, federation: Federation, seed: int, vocabular
     except Exception as wrong:
         size = "×".join(map(str, shape))
         why = f"{type(wrong).__name__}: {wrong}"
-        raise InputError(f"model {experiment.model.name} cannot take this data's inputs ({size}): {why}") from wrong
+        raise InputError(f"model {choice.name} cannot take this data's inputs ({size}): {why}") from wrong
 
 
 def _network(

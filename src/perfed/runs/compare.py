@@ -9,16 +9,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from .. import advice
 from ..errors import InputError
 from ..local.budget import Budget
 from ..method import Method
 from ..methods import CATALOGUE
 from . import parallel, parse
-from .assemble import Shared, kind_of
+from .assemble import Shared, kind_of, samples_of
 from .experiment import Choice, Experiment, record
 from .folder import CompareFolder, RunFolder, fresh
-from .run import begin, extend, extensible, known, reshared, sum_up
+from .run import Begun, begin, extend, extensible, known, reshared, sum_up
 from .seed import OnRound
+from .settle import introduced, settled
 
 ALIKE = ("data", "partition", "clients", "seeds", "split", "split_seed", "validation", "test")  # without which nothing compares
 
@@ -86,6 +88,8 @@ def load(path: Path | str | None, overrides: Sequence[str] = ()) -> Comparison:
     raw = parse.read_yaml(Path(path)) if path is not None else {}
     listed: Any = raw.pop("methods", None)
     own: dict[str, dict[str, Any]] = {}
+    meant = advice.said(raw, overrides)
+    several = _meant(listed, overrides)
     for text in overrides:
         key, _, value = text.partition("=")
         head, _, name = key.partition(".")
@@ -94,11 +98,21 @@ def load(path: Path | str | None, overrides: Sequence[str] = ()) -> Comparison:
         elif head in CATALOGUE and name:
             own.setdefault(head, {}).update(_field(name, value))
         else:
-            parse.apply(raw, text)
+            parse.apply(raw, text, meant, several)
     names = [_variant(part) for part in listed.split(",") if part] if isinstance(listed, str) else listed or []
+    advice.check_data(raw)
     parse.effective(raw)
     base = parse.build(raw)
     return Comparison.of([_taking(base, entry, own) for entry in names])
+
+
+def _meant(listed: Any, overrides: Sequence[str]) -> list[str]:
+    """Return the methods that are going to be compared, for advice on other settings."""
+    for text in overrides:
+        if text.startswith("methods="):
+            listed = text.partition("=")[2]
+    entries = listed.split(",") if isinstance(listed, str) else listed or []
+    return [str(entry.get("name") if isinstance(entry, dict) else entry).partition(":")[0] for entry in entries]
 
 
 def listed(entries: Iterable[Any], base: Experiment) -> Comparison:
@@ -127,6 +141,9 @@ def _taking(base: Experiment, entry: Any, own: dict[str, dict[str, Any]]) -> Exp
 def _variant(text: str) -> dict[str, Any]:
     """Read ``fedcp``, ``fedcp:align=0:policy=gumbel_train`` or a user's own ``file.py:Name:field=value``."""
     name, *fields = re.split(r":(?=[\w.]+=)", text)  # a value may have a colon too, such as trimmed:0.1
+    head, colon, field = name.partition(":")
+    if colon and head in CATALOGUE:
+        raise InputError(f"'{text}' is no variant of {head}; a field is set as {head}:{field or 'rule'}=VALUE")
     return {"name": name} | {key: value for field in fields for key, value in _field(*field.split("=", 1)).items()}
 
 
@@ -134,15 +151,19 @@ def _field(name: str, value: str) -> dict[str, Any]:
     return {name: parse.value_of(value)}
 
 
-def run(asked: Comparison, on_round: OnRound | None = None, command: str = "") -> CompareFolder:
-    """Run every method over every seed; return the folder."""
-    shared, first = Shared.of(asked.first), asked.first
+def run(asked: Comparison, on_round: OnRound | None = None, command: str = "", begun: Begun | None = None) -> CompareFolder:
+    """Run every method over every seed; return the folder, of which ``begun`` hears when it is made."""
+    samples = samples_of(asked.first)
+    asked = Comparison(tuple(settled(one, samples) for one in asked.experiments))
+    shared, first = Shared.of(asked.first, samples), asked.first
     for one in asked.experiments:  # refuse before anything is written
         shared.assemble(one, one.seeds[0])
     folder = CompareFolder(fresh(first.out, asked.stem, first.name))
     named = asked.named(folder.path)
     runs = [begin(one, shared, command) for one in named]
     folder.begin(runs, command)
+    if begun:
+        begun(folder.path, introduced(first, shared))
     return _train(folder, list(zip(runs, named, strict=True)), shared, on_round)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .. import listing, models, sources, trees
+from .. import listing, methods, models, sources, trees
 from ..data.facts import Facts, facts
 from ..data.inputs import Inputs
 from ..data.samples import KINDS
@@ -28,7 +28,7 @@ def describe(name: str, model: str | None = None, data: str = "digits") -> dict[
     known = facts(data)
     model = model or _usual(name, known)
     leaves = traffic(name, model, known)
-    idea = sources.docstring(f"methods/{name}.py", found["title"])
+    idea = sources.docstring(f"methods/{name}.py", methods.CATALOGUE[name])
     ways = {way: _fields(own) for way, own in leaves.items()}
     return found | ways | {"idea": idea, "model": model, "data": data, "leaves": leaves}
 
@@ -40,7 +40,8 @@ def crossing(name: str) -> dict[str, list[str]]:
 
 
 def _usual(name: str, data: Facts) -> str:
-    return "cnn_bn" if name == "fedbn" and data.kind == "image" else models.usual(data.kind, data.shape)
+    norm = methods.find(name).needs == "BatchNorm" and data.kind == "image"
+    return "cnn_bn" if norm else models.usual(data.kind, data.shape)
 
 
 def _fields(leaves: list[dict[str, Any]]) -> list[str]:
@@ -52,7 +53,7 @@ def traffic(name: str, model: str, data: Facts, device: str | None = None) -> di
 
     A small network is trained on a few zeros. Of a large one there are only shapes: on torch's meta device nothing is computed.
     """
-    method = method_of(Experiment(method=name, rounds=1000, clients=CLIENTS, budget={"batch_size": 2}))
+    method = method_of(Experiment(method=name, rounds=1000, budget={"batch_size": 2}))
     with torch.device("meta"):
         net = _network(model, data)
     if device is None:

@@ -8,17 +8,21 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
+from .. import advice
 from ..data import Samples
 from ..errors import InputError, suggest
+from ..evaluate.metrics import CATALOGUE as METRICS
+from ..evaluate.metrics import Metric, refuse, select
 from ..local.budget import Budget
 from ..method import Method
+from ..methods import CATALOGUE
 from ..partition import Split
 from ..sampling import Sampling
 from . import code
 
 TRANSPORTS = ("auto", "serial", "pooled", "stacked")
 _ELSEWHERE = ("transport", "workers", "device", "out", "name", "checkpoint", "snapshots", "memory")  # change how, not what
-_SINCE = ()  # fields that version 0.1.0 did not have: at their default they leave a digest as it was
+_SINCE = ("metrics", "choose")  # fields that version 0.1.0 did not have: at their default they leave a digest as it was
 
 
 class Choice(BaseModel):
@@ -29,6 +33,7 @@ class Choice(BaseModel):
     options: dict[str, Any] = Field(default_factory=dict)
     made: Any = Field(default=None, repr=False)  # the object itself
     known: dict[str, Any] | None = None  # what a record says of an object that is not here
+    open: bool = Field(default=False, repr=False)  # nobody chose it: what fits the data takes its place
 
     @model_validator(mode="before")
     @classmethod
@@ -38,7 +43,7 @@ class Choice(BaseModel):
         if isinstance(value, dict):
             if "object" in value:
                 return {"name": value.get("name"), "known": value["object"]}
-            if not value.keys() & {"options", "made", "known"}:
+            if not value.keys() & {"options", "made", "known", "open"}:
                 return {"name": value.get("name"), "options": {k: v for k, v in value.items() if k != "name"}}
             return value
         if value is None or isinstance(value, Choice | bool | int | float | list | tuple):
@@ -58,6 +63,17 @@ class Choice(BaseModel):
         return name.replace("/", "_").replace(":", "_")
 
 
+def _recorded(thing: Any) -> dict[str, Any]:
+    return {"name": _named(thing), "object": code.described(thing)}
+
+
+def name_of(metric: Any) -> str:
+    """Return what a metric is called in records: a name, or that of the user's own function."""
+    if isinstance(metric, str):
+        return metric.rpartition(":")[2]
+    return str(metric["name"]) if isinstance(metric, dict) else metric.name if isinstance(metric, Metric) else _named(metric)
+
+
 def _named(thing: Any) -> str:
     """Return what an object is called in tables and folders."""
     if isinstance(thing, Samples):
@@ -73,7 +89,39 @@ class Experiment(BaseModel):
     one, `Samples` or a `Federation`, a `Split`.
 
     Args:
-        **given: the settings; ``perfed settings`` lists every one with its meaning.
+        method: how clients learn together.
+        model: the network.
+        data: a data set of the list, or one's own as ``folder:PATH``, ``npz:PATH`` or ``csv:PATH``.
+        partition: who owns which samples.
+        clients: how many; by default one per group for domains and natural, else 20.
+        rounds: how often clients and server exchange.
+        seeds: one run each; splits, networks and the order of samples are drawn from it.
+        budget: what a client may spend in a round: a `Budget`, or its fields as a mapping.
+        sampling: who takes part in a round: a `Sampling`, or its fields as a mapping.
+        norm: what becomes of BatchNorm; by default the method's own policy.
+        validation: the share of every client's own data that rounds are chosen on.
+        test: the share of every client's own data that it is tested on.
+        split: a split or its file, instead of a partition.
+        split_seed: what the split is drawn from; by default the run's seed.
+        augment: whether training images are flipped and turned.
+        inputs: how samples become inputs: ``mean``, ``std``, ``size``; with ``augment`` also ``flip``, ``rotate``, ``crop``.
+        text: ``length``, ``least`` and ``size`` of the vocabulary.
+        metrics: what clients are scored by; accuracy and loss always are.
+        choose: the metric by which rounds are chosen.
+        every: rounds between tests.
+        after: whether clients are also tested right after local training.
+        report: ``weighted`` for the accuracy over all samples, ``mean`` for the mean over clients.
+        best: ``round`` for the best round of all clients, ``per_client`` for that of each.
+        series: which tests tables show; ``after`` needs ``after=True``.
+        precision: of the network's arithmetic.
+        transport: what carries messages; ``auto`` measures and chooses.
+        workers: processes of the pooled transport; by default one per core.
+        device: ``cpu``, ``cuda``, ``cuda:1`` or ``mps``.
+        out: the folder in which run folders are made.
+        name: of the run's folder; by default method, data and a hash.
+        checkpoint: seconds between checkpoints; 0 writes one every round.
+        snapshots: rounds between states kept for analyses; 0 keeps only the last.
+        memory: GiB of private states held in memory before they go to files.
 
     Raises:
         InputError: one sentence about the first setting that cannot be right, with the nearest name.
@@ -87,33 +135,35 @@ class Experiment(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
-    method: Choice = Choice(name="fedavg")
-    model: Choice = Choice(name="mlp")
-    data: Choice = Choice(name="digits")
-    partition: Choice = Choice(name="dirichlet")
+    method: Choice = Choice(name="fedavg")  # how clients learn together; method.* are its fields
+    model: Choice = Choice(name="mlp", open=True)  # the network; by default one that fits the data; model.* are its options
+    data: Choice = Choice(name="digits")  # a data set of the list, or your own as folder:PATH, npz:PATH or csv:PATH
+    partition: Choice = Choice(name="dirichlet", open=True)  # who owns which samples; by default the data's own groups, if any
     clients: int | None = None  # None: one per group for domains and natural, else 20
-    rounds: int = 50
-    seeds: tuple[int, ...] = (0,)
+    rounds: int = 50  # how often clients and server exchange
+    seeds: tuple[int, ...] = (0,)  # one run each: splits, networks and order of samples are drawn from it
     budget: Budget = Budget()
     sampling: Sampling = Sampling()
     norm: Literal["all", "local_stats", "local_all"] | None = None  # None: the method's own policy for BatchNorm
-    validation: float = 0.1  # share of every client's own data
-    test: float = 0.25
+    validation: float = 0.1  # share of every client's own data that rounds are chosen on
+    test: float = 0.25  # share of every client's own data that it is tested on
     split: Path | Split | None = None  # a split or its file, instead of partition
     split_seed: int | None = None  # None: the run's seed
     augment: bool = False  # flips and rotations of training images
     inputs: dict[str, Any] = Field(default_factory=dict)  # mean, std, size; with augment flip, rotate, crop
     text: dict[str, Any] = Field(default_factory=dict)  # length, least, size of the vocabulary
+    metrics: tuple[Any, ...] = ("accuracy", "loss")  # what clients are scored by; these two always are
+    choose: str = "accuracy"  # the metric by which rounds are chosen
     every: int = 1  # rounds between tests
     after: bool = False  # also test right after local training
-    report: Literal["weighted", "mean"] = "weighted"
-    best: Literal["round", "per_client"] = "round"
-    series: Literal["test", "after"] = "test"
-    precision: Literal["fp32", "bf16"] = "fp32"
-    transport: Literal["auto", "serial", "pooled", "stacked"] = "auto"
+    report: Literal["weighted", "mean"] = "weighted"  # accuracy over all samples, or the mean over clients
+    best: Literal["round", "per_client"] = "round"  # the best round of all clients, or of each
+    series: Literal["test", "after"] = "test"  # which tests tables show; after needs after=true
+    precision: Literal["fp32", "bf16"] = "fp32"  # of the network's arithmetic
+    transport: Literal["auto", "serial", "pooled", "stacked"] = "auto"  # what carries messages; auto measures and chooses
     workers: int | None = None  # None: one per core
-    device: str = "cpu"
-    out: Path = Path("runs")
+    device: str = "cpu"  # or cuda, cuda:1, mps
+    out: Path = Path("runs")  # the folder in which run folders are made
     name: str | None = None  # of the run's folder; None: method, data and a hash
     checkpoint: float = 30.0  # seconds between checkpoints; 0 writes one every round
     snapshots: int = 0  # rounds between states kept for analyses; 0 keeps only the last
@@ -122,7 +172,8 @@ class Experiment(BaseModel):
     def __init__(self, **given: Any) -> None:
         for name in given:
             if name not in type(self).model_fields:
-                raise suggest("setting", str(name), type(self).model_fields)
+                raise advice.unknown(str(name), given)
+        advice.check(given)
         for name, kind in (("budget", Budget), ("sampling", Sampling)):
             if isinstance(given.get(name), dict):
                 given[name] = record(kind, given[name], f"{name}.")
@@ -131,12 +182,12 @@ class Experiment(BaseModel):
         except ValidationError as wrong:
             raise sentence(wrong, "") from wrong
 
-    @field_validator("seeds", mode="before")
+    @field_validator("seeds", "metrics", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
         if isinstance(value, str):
-            return [part for part in value.split(",") if part.strip()]
-        return [value] if isinstance(value, int) else value
+            return [part.strip() for part in value.split(",") if part.strip()]
+        return value if isinstance(value, list | tuple) else [value]
 
     @model_validator(mode="after")
     def _sensible(self) -> "Experiment":
@@ -148,6 +199,12 @@ class Experiment(BaseModel):
             raise InputError("seeds must name at least one seed, such as seeds=0,1,2")
         if min(self.seeds) < 0 or max(self.seeds) >= 2**63 or len(set(self.seeds)) < len(self.seeds):
             raise InputError(f"seeds must be different whole numbers from 0, got {','.join(map(str, self.seeds))}")
+        if not 0 < self.test < 1:
+            raise InputError(f"test must be above 0 and below 1, got {self.test:g}: without test samples nothing can be scored")
+        named = {name_of(metric) for metric in self.metrics}
+        select(metric for metric in self.metrics if not isinstance(metric, dict) and metric not in self.own.values())
+        if self.choose not in named - set(METRICS):  # one's own is known when it is found
+            refuse(self.choose)
         if self.series == "after" and not self.after:
             raise InputError("series=after reports tests right after local training; it needs after=true")
         if self.checkpoint < 0 or self.memory <= 0:
@@ -158,6 +215,7 @@ class Experiment(BaseModel):
     def own(self) -> dict[str, str]:
         """The parts that are code of the user's own, named by file or module."""
         found = {what: getattr(self, what).name for what in ("method", "model") if getattr(self, what).made is None}
+        found |= {f"metrics-{place}": metric for place, metric in enumerate(self.metrics) if isinstance(metric, str)}
         return {what: name for what, name in found.items() if code.is_own(name)}
 
     @property
@@ -166,11 +224,33 @@ class Experiment(BaseModel):
         return f"{self.method.stem}-{self.data.stem}-{self.digest()[:8]}"
 
     def but(self, **changed: Any) -> "Experiment":
-        """Return this experiment with other values, which are taken as they are."""
+        """Return this experiment with other values, which are taken as they are.
+
+        Args:
+            **changed: the settings that differ.
+
+        Returns:
+            Another experiment; this one stays.
+
+        Example:
+            >>> from perfed import Experiment
+            >>> asked = Experiment(rounds=5)
+            >>> asked.but(rounds=9).rounds, asked.rounds
+            (9, 5)
+        """
         return self.model_copy(update=changed)
 
     def plain(self) -> dict[str, Any]:
-        """Return the settings as they are written to YAML."""
+        """Return the settings as they are written to YAML.
+
+        Returns:
+            Names and plain values; an object is what is known of it.
+
+        Example:
+            >>> from perfed import Experiment
+            >>> Experiment(method={"name": "fedper"}, seeds=(0, 1)).plain()["seeds"]
+            [0, 1]
+        """
         out: dict[str, Any] = {}
         for name in type(self).model_fields:
             value = getattr(self, name)
@@ -183,12 +263,21 @@ class Experiment(BaseModel):
             elif isinstance(value, Path):
                 value = str(value)
             elif isinstance(value, tuple):
-                value = list(value)
+                value = [each if isinstance(each, str | int | dict) else _recorded(each) for each in value]
             out[name] = value
         return out
 
     def digest(self) -> str:
-        """Return a SHA-256 over what decides the results; where and how it runs does not count."""
+        """Return a hash of what decides the results; where and how it runs does not count.
+
+        Returns:
+            A SHA-256. Equal digests ask for equal results.
+
+        Example:
+            >>> from perfed import Experiment
+            >>> Experiment(rounds=5).digest() == Experiment(rounds=5, out="elsewhere").digest()
+            True
+        """
         usual = type(self).model_fields
         decisive = {
             name: value
@@ -221,7 +310,12 @@ def record(kind: type[Any], options: dict[str, Any], prefix: str) -> Any:
     values: dict[str, Any] = {}
     for name, value in options.items():
         if name not in valid:
-            raise suggest("setting", f"{prefix}{name}", [prefix + v for v in valid])
+            known = kind.__module__.rpartition(".")[2]
+            raise (
+                advice.unknown(f"{prefix}{name}", {"method": known})
+                if prefix != "method." or known in CATALOGUE
+                else suggest("setting", f"{prefix}{name}", [prefix + v for v in valid])
+            )
         if isinstance(value, str) and "tuple" in str(hints[name]):
             value = [part for part in value.split(",") if part]
         try:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ..errors import PerfedError, RunError
+from ..progress import word
 from .assemble import Shared
 from .experiment import Experiment
 from .folder import RunFolder
@@ -92,24 +93,24 @@ def _listen(
     done: Callable[[Cell], None] | None,
 ) -> None:
     try:
-        word = pipe.recv()
+        told = pipe.recv()
     except EOFError:
         process, cell = alive.pop(pipe)
         process.join()
         _refuse(cell, f"its process ended unexpectedly (exit code {process.exitcode}); resume goes on", refused)
         return
-    if isinstance(word, tuple):
+    if isinstance(told, tuple):
         if on_round:
-            on_round(*word)
+            on_round(*told)
         return
     process, cell = alive.pop(pipe)
     process.join()
-    if word == "interrupted":
+    if told == "interrupted":
         raise KeyboardInterrupt
-    if word == "done":
+    if told == "done":
         _tell(cell, done)
     else:
-        _refuse(cell, word, refused)
+        _refuse(cell, told, refused)
 
 
 def _tell(cell: Cell, done: Callable[[Cell], None] | None) -> None:
@@ -128,7 +129,14 @@ def _train(cell: Cell, pipe: Connection) -> None:
     torch.set_num_threads(1)  # a forked process has none of its parent's threads and would wait for them for ever
     alone = cell.experiment.but(workers=1)
     try:
-        train_seed(cell.run, alone, cell.seed, cell.shared, lambda seed, done: pipe.send((seed, done.number)), cell.stop)
+        train_seed(
+            cell.run,
+            alone,
+            cell.seed,
+            cell.shared,
+            lambda seed, done: pipe.send((seed, word(done, cell.run.path.name))),
+            cell.stop,
+        )
         pipe.send("done")
     except PerfedError as wrong:
         pipe.send(str(wrong))

@@ -1,24 +1,34 @@
 """Settings as people write them: a YAML file plus ``key=value`` overrides."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from ..errors import InputError, suggest
+from .. import advice
+from ..errors import InputError
 from ..federation import Federation
 from .experiment import Choice, Experiment
 
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
-def load(path: Path | str | None, overrides: Sequence[str] = ()) -> Experiment:
-    """Return the settings of a YAML file, if any, with ``key=value`` overrides laid over it."""
+
+def load(path: Path | str | None, overrides: Sequence[str] = (), *, elsewhere: bool = False) -> Experiment:
+    """Return the settings of a YAML file, if any, with ``key=value`` overrides laid over it.
+
+    ``elsewhere``: the data are at silos, which have names of their own for them.
+    """
     raw: dict[str, Any] = {}
     if path is not None:
         raw = read_yaml(Path(path))
+    meant = advice.said(raw, overrides)
     for text in overrides:
-        apply(raw, text)
+        apply(raw, text, meant)
+    if not elsewhere:
+        advice.check_data(raw)
     effective(raw)
     return build(raw)
 
@@ -36,15 +46,18 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return found
 
 
-def apply(raw: dict[str, Any], text: str) -> None:
-    """Lay one ``key=value`` over nested settings; a new name drops the old one's options."""
+def apply(raw: dict[str, Any], text: str, meant: Mapping[str, Any] | None = None, methods: Sequence[str] | None = None) -> None:
+    """Lay one ``key=value`` over nested settings; a new name drops the old one's options.
+
+    ``meant`` and ``methods`` say what else is asked for, for the sentence where the key is unknown.
+    """
     key, mark, value = text.partition("=")
     if not mark or not key:
         raise InputError(f"'{text}' is not a setting; write key=value, such as rounds=100")
     head, *rest = key.split(".")
     known = Experiment.model_fields
     if head not in known:
-        raise suggest("setting", head, known)
+        raise advice.unknown(key, raw if meant is None else meant, methods)
     parsed = value_of(value)
     if not rest:
         raw[head] = parsed
@@ -57,11 +70,17 @@ def apply(raw: dict[str, Any], text: str) -> None:
     if own is None and (is_dataclass(known[head].default) or known[head].default_factory is dict):
         own = {}
     if not isinstance(own, dict) or len(rest) > 1:
-        raise InputError(f"setting '{head}' has no option '{'.'.join(rest)}'")
+        raise InputError(f"setting '{head}' has no option '{'.'.join(rest)}'; write {head}={value or '…'}")
     raw[head] = own | {rest[0]: parsed}
 
 
 def value_of(text: str) -> Any:
+    """Return the value that a text stands for; numbers with commas between them are a list."""
+    parts = text.split(",")
+    if len(parts) > 1 and all(_NUMBER.fullmatch(part.strip()) for part in parts):
+        return [value_of(part.strip()) for part in parts]
+    if _NUMBER.fullmatch(text) and "e" in text.lower():
+        return float(text)  # YAML takes 1e-3 for a text
     try:
         return yaml.safe_load(text) if text else None
     except yaml.YAMLError:

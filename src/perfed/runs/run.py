@@ -1,7 +1,7 @@
 """A run: begin it in a folder, train its seeds, go on with it, sum it up."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -10,8 +10,9 @@ from typing import Any
 from .. import machine
 from ..data import Samples
 from ..errors import InputError, RunError
+from ..evaluate.others import others
 from ..evaluate.rising import rising
-from ..evaluate.summary import majority, others, runaway, summarise
+from ..evaluate.summary import majority, runaway, summarise
 from ..federation import PARTS, Federation
 from ..partition import Split
 from ..transport import Transport
@@ -20,18 +21,28 @@ from .assemble import Shared, samples_of, stretched, there
 from .experiment import Choice, Experiment
 from .folder import RunFolder, fresh
 from .seed import OnRound, Seed, Stop
+from .settle import introduced, settled
+
+Begun = Callable[[Path, str], None]  # the folder, and who the clients are
 
 
-def run(experiment: Experiment, on_round: OnRound | None = None, command: str = "") -> RunFolder:
-    """Run an experiment from the start in a folder of its own."""
-    shared = Shared.of(experiment)
+def run(experiment: Experiment, on_round: OnRound | None = None, command: str = "", begun: Begun | None = None) -> RunFolder:
+    """Run an experiment from the start in a folder of its own; ``begun`` hears which, and who the clients are."""
+    samples = samples_of(experiment)
+    experiment = settled(experiment, samples)
+    shared = Shared.of(experiment, samples)
     shared.assemble(experiment, experiment.seeds[0])  # refuse before anything is written
-    return finished(begin(experiment, shared, command), experiment, shared, on_round)
+    folder = begin(experiment, shared, command)
+    if begun:
+        begun(folder.path, introduced(experiment, shared))
+    return finished(folder, experiment, shared, on_round)
 
 
 def rehearse(experiment: Experiment, on_round: OnRound | None = None) -> dict[int, Seed]:
     """Run an experiment without a record; return every seed as it ended."""
-    shared, ended = Shared.of(experiment), {}
+    samples = samples_of(experiment)
+    experiment = settled(experiment, samples)
+    shared, ended = Shared.of(experiment, samples), {}
     for number in experiment.seeds:
         seed = Seed(shared.assemble(experiment, number))
         transport, _ = seed.transport(experiment.transport)
@@ -84,7 +95,12 @@ def known(folder: RunFolder, given: Mapping[str, Any] | None = None) -> Experime
         changed[what] = choice.model_copy(update={"made": again})
     noted = folder.manifest.get("code") or {}
     for what, reference in code.unchanged(experiment.own, noted, folder.code).items():
-        changed[what] = getattr(experiment, what).model_copy(update={"name": reference})
+        if what in ("method", "model"):
+            changed[what] = getattr(experiment, what).model_copy(update={"name": reference})
+        else:
+            place = int(what.removeprefix("metrics-"))
+            before = changed.get("metrics", experiment.metrics)
+            changed["metrics"] = (*before[:place], reference, *before[place + 1 :])
     return experiment.but(**changed)
 
 
@@ -207,9 +223,10 @@ def _transport(folder: RunFolder, one: Seed) -> Transport:
     asked = one.made.experiment.transport
     if told := one.folder.transport:  # never change arithmetic in the middle
         return one.transport(told["name"])[0]
-    others = [found for seed in folder.seeds.values() if (found := seed.transport)] if asked == "auto" else []
-    if others:
-        transport, why = one.transport(others[0]["name"], "as measured for another seed")
+    measured = [(seed, found) for seed in folder.seeds.values() if (found := seed.transport)] if asked == "auto" else []
+    if measured:
+        seed, told = measured[0]
+        transport, why = one.transport(told["name"], f"as measured for {seed.path.name}")
     else:
         transport, why = one.transport(asked)
     one.folder.put_transport({"name": transport.name, **why})
@@ -243,12 +260,13 @@ def sum_up(folder: RunFolder) -> dict[str, Any]:
 def summed(asked: Experiment, lines: Mapping[int, list[dict[str, Any]]], who: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the figures of a run from the lines of its seeds."""
     total = {way: sum(line[f"bytes_{way}"] for own in lines.values() for line in own) for way in ("up", "down")}
-    options = {"report": asked.report, "best": asked.best, "series": asked.series}
+    options = {"report": asked.report, "best": asked.best, "series": asked.series, "choose": asked.choose}
     rise = rising(lines, report=asked.report, series=asked.series)
     return {
         "rounds": asked.rounds,
         "seeds": list(asked.seeds),
         "seconds": round(sum(line["seconds"] for own in lines.values() for line in own), 3),
+        "choose": asked.choose,
         "accuracy": summarise(lines, **options),
         "metrics": others(lines, **options),
         "majority": majority(who),

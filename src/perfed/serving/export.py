@@ -70,6 +70,7 @@ def export(
         What the file says of itself, its size, how far its scores are from the model's, and how many samples it got right.
 
     Raises:
+        InputError: the path ends in something else.
         RunError: the model has diverged, or the file does not score as the model does.
 
     Example:

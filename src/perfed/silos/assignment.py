@@ -17,9 +17,11 @@ from ..runs.assemble import assemble, federation_of, split_of
 from ..runs.experiment import Experiment
 from ..transport import Private, Site
 from ..trees import Tree
+from .columns import columns_of
 from .config import DataSource, SiloConfig
 from .messages import Ask
-from .policy import SitePolicy
+from .policy import SitePolicy, steps
+from .refusals import Refused
 from .states import States
 
 
@@ -34,25 +36,37 @@ class Assignment:
     words: tuple[str, ...] = ()  # of the common vocabulary, for texts
 
 
-def assign(config: SiloConfig, ask: Ask, policy: SitePolicy, states: States) -> Assignment:
+def assign(config: SiloConfig, ask: Ask, policy: SitePolicy, states: States, admitted: bool = False) -> Assignment:
     """Return the method on this silo's data; unless seeded, order of visits and private parts are this silo's own."""
-    settings, samples, source = _settings(config, ask)
+    asked = built(ask.settings)
+    if not admitted:
+        policy.admit(asked, ask.seeded)
+    settings, samples, source = _settings(config, asked)
     own = _federation(settings, samples, source, ask)
     secret = None if ask.seeded else states.secret()
     if secret is not None:
         own = replace(own, seed=secret)
     made = assemble(settings, ask.seed, own, clients=ask.clients)
+    if not admitted:
+        size = sum(leaf.numel() for leaf in made.site.task.params().values())
+        policy.admit_size(size, steps(made.method, len(own.train[0])))
     first = made.first if secret is None else assemble(settings, secret, own, clients=ask.clients).first
     words = () if own.vocabulary is None else own.vocabulary.words
-    return Assignment(made.site, made.server, first, _facts(own, samples, policy), words)
+    facts = _facts(own, samples, policy) | {"columns": columns_of(source)}
+    return Assignment(made.site, made.server, first, facts, words)
 
 
-def _settings(config: SiloConfig, ask: Ask) -> tuple[Experiment, Samples, DataSource]:
-    """Return the request's settings with everything that names a place replaced by this silo's own."""
-    raw = {k: v for k, v in ask.settings.items() if k not in ("split", "out", "name", "device", "transport")}
-    asked = parse.build(raw)
+def built(plain: dict[str, Any]) -> Experiment:
+    """Return a request's settings, typed, without those that name a place at the server."""
+    asked = parse.build({k: v for k, v in plain.items() if k not in ("split", "out", "name", "device", "transport")})
     if asked.own:  # it would be imported here: a silo runs nothing that it is sent
-        raise InputError(f"{next(iter(asked.own))} is code of somebody's own; a silo takes only what the installed perfed has")
+        what = f"{next(iter(asked.own))} is code of somebody's own; a silo takes only what the installed perfed has"
+        raise Refused("code", what)
+    return asked
+
+
+def _settings(config: SiloConfig, asked: Experiment) -> tuple[Experiment, Samples, DataSource]:
+    """Return the request's settings with everything that names a place replaced by this silo's own."""
     if asked.data.name not in config.data:
         raise suggest("data at this silo", asked.data.name, config.data)
     source = config.data[asked.data.name]
@@ -85,7 +99,7 @@ def _federation(settings: Experiment, samples: Samples, source: DataSource, ask:
     return replace(
         whole,
         **parts,  # type: ignore[arg-type]
-        names=(whole.names[at],),
+        names=(source.called or whole.names[at],),
         numbers=(ask.client,),
     )
 
@@ -97,13 +111,14 @@ def _facts(own: Federation, samples: Samples, policy: SitePolicy) -> dict[str, A
         "shape": list(own.inputs(own.x[:1], None).shape[1:]),
         "dtype": str(own.inputs(own.x[:1], None).dtype).removeprefix("torch."),
         "words": None if own.vocabulary is None else len(own.vocabulary),
-        "columns": None,
         "name": own.names[0],
         "torch": version("torch"),
     }
-    if policy.metrics:
+    if policy.scores:  # the score of always naming the most frequent class, which others are compared with
         correct, count = own.majority()
-        facts |= {"labels": own.counts()[0].tolist(), "majority": [correct[0], count[0]]}
+        facts["majority"] = [correct[0], count[0]]
+    if policy.labels:
+        facts["labels"] = own.counts()[0].tolist()
     return facts
 
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -33,10 +34,10 @@ class Conductor:
     """One experiment of a deployment; a new start with the same experiment goes on where the last one was."""
 
     def __init__(self, folder: Path, carrier: Carrier, on_round: OnRound | None = None) -> None:
-        self.settings = parse.load(folder / "experiment.yaml")
+        self.settings = parse.load(folder / "experiment.yaml", elsewhere=True)
         self.terms = Terms.load(folder / "server.yaml")
         self.carrier, self.on_round = carrier, on_round
-        self.patience = Patience(deadline=self.terms.deadline, poll=self.terms.poll, again=self.terms.again)
+        self.patience = Patience(deadline=self.terms.deadline, poll=self.terms.poll, again=self.terms.again, gone=self.terms.gone)
         if self.settings.clients not in (None, self.terms.silos):
             raise InputError(f"the experiment has {self.settings.clients} clients, the deployment {self.terms.silos} silos")
         self.settings = self.settings.but(clients=self.terms.silos)
@@ -129,8 +130,9 @@ class Conductor:
             log.warning("client %d takes no part: %s", client, why)
             keep.note(folder.refusals, round=0, client=client, why=why)
 
+        patient = replace(self.patience, gone=self.patience.deadline)  # for the first time everybody is waited for
         asks = {i: Ask(**{**vars(ask), "client": i}) for i in range(self.terms.silos)}
-        found = agreed(Exchange(self.carrier, asks, accept, self.patience, refuse).run(), refuse)
+        found = agreed(Exchange(self.carrier, asks, accept, patient, refuse).run(), refuse)
         if len(found) < self.terms.least:
             raise RunError(
                 f"{len(found)} of {self.terms.silos} silos are there after {self.terms.deadline:g} s, "

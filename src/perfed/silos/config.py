@@ -18,6 +18,7 @@ class DataSource:
     source: Choice
     rows: str = "all"  # "all" of it is this silo's; "split": the experiment's split says which
     classes: tuple[str, ...] = ()  # the common list of labels, where this silo has not all of them
+    called: str = ""  # the site's own name in tables; none where the split names it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,7 @@ class SiloConfig:
     data: Mapping[str, DataSource]
     policy: Path = Path("policy.yaml")
     state: Path = Path("state")
+    called: str = ""  # the site's own name; without one its folder's
     device: str = "cpu"
     weights: str | None = None  # a file, where a model starts from weights that the server names
 
@@ -46,13 +48,14 @@ class SiloConfig:
             if name not in known:
                 raise suggest(f"entry in '{path}'", str(name), known)
         folder = path.resolve().parent
-        data = {str(name): _source(entry, folder) for name, entry in found.pop("data").items()}
+        called = str(found.get("called", folder.name))
+        data = {str(name): _source(entry, folder, called) for name, entry in found.pop("data").items()}
         for name in ("policy", "state"):
             found[name] = folder / str(found.get(name, getattr(SiloConfig, name)))
         return SiloConfig(folder=folder, data=data, **found)
 
 
-def _source(entry: Any, folder: Path) -> DataSource:
+def _source(entry: Any, folder: Path, called: str) -> DataSource:
     entry = {"name": entry} if isinstance(entry, str) else dict(entry)
     rows, classes = entry.pop("rows", "all"), tuple(entry.pop("classes", ()))
     if rows not in ("all", "split"):
@@ -60,4 +63,4 @@ def _source(entry: Any, folder: Path) -> DataSource:
     scheme, mark, rest = str(entry.get("name")).partition(":")
     if mark:
         entry["name"] = f"{scheme}:{folder / rest}"
-    return DataSource(source=Choice.model_validate(entry), rows=rows, classes=classes)
+    return DataSource(source=Choice.model_validate(entry), rows=rows, classes=classes, called=called if rows == "all" else "")

@@ -34,6 +34,7 @@ class Place(NamedTuple):
 
     node: int
     since: str = ""
+    inline: bool = False  # whether it looks for a body inside a message
 
 
 class Carrier(Protocol):
@@ -59,6 +60,7 @@ class Patience:
     deadline: float = 600.0  # seconds until a round closes with whoever answered
     poll: float = 0.25
     again: float = 3.0  # before a failed message is sent once more
+    gone: float = 60.0  # a round does not wait for a client that has not been there for so long
 
 
 @dataclass
@@ -75,13 +77,16 @@ class Exchange:
     got: dict[int, Any] = field(default_factory=dict)
     out: set[int] = field(default_factory=set)  # clients whose answer was no
     rest: dict[int, float] = field(default_factory=dict)  # client → not before
+    away: dict[int, float] = field(default_factory=dict)  # client → since when it has not been there; kept between rounds
+    why: dict[int, str] = field(default_factory=dict)  # client → why it gave no answer
 
     def run(self) -> dict[int, Any]:
         end = time.monotonic() + self.patience.deadline
-        look = 0.0
-        while self._open() and (now := time.monotonic()) < end:
+        look, first = 0.0, True
+        while (first or self._open()) and (now := time.monotonic()) < end:
             try:
                 if now >= look:
+                    first = False  # who was away before this round may be back
                     self._send(now, end - now)
                     look = time.monotonic() + min(1.0, self.patience.again)
                 if self.flying:
@@ -94,26 +99,34 @@ class Exchange:
             except Exception as trouble:  # the link is down or restarting: it may come back
                 log.warning("the link does not answer (%s: %s); trying again", type(trouble).__name__, trouble)
                 time.sleep(self.patience.again)
-        for client in sorted(self._open()):
-            log.warning("client %d did not answer within %g s", client, self.patience.deadline)
+        for client in sorted(self.asks.keys() - self.got.keys() - self.out):
+            lost = self.away.get(client)
+            absent = f"not at the link for {time.monotonic() - lost:.0f} s" if lost is not None else ""
+            self.why[client] = absent or f"no answer within {self.patience.deadline:g} s"
         return dict(sorted(self.got.items()))
 
     def _open(self) -> set[int]:
-        return self.asks.keys() - self.got.keys() - self.out
+        """Return the clients that are waited for."""
+        late = time.monotonic() - self.patience.gone
+        return {i for i in self.asks.keys() - self.got.keys() - self.out if self.away.get(i, late) >= late}
 
     def _send(self, now: float, left: float) -> None:
         """Send what is due to every client that is there and has no message on its way."""
         places = self.carrier.nodes()
+        self.away.update(dict.fromkeys(self.asks.keys() - places.keys() - self.away.keys(), now))
+        for i in places.keys() & self.away.keys():
+            del self.away[i]
         for former in [m for m, i in self.flying.items() if i in places and places[i] != self.sent[m]]:
             log.warning("client %d came back since it was asked; sending again", self.flying.pop(former))
-        due = [i for i in sorted(self._open() - set(self.flying.values())) if self.rest.get(i, 0.0) <= now]
+        waited = self.asks.keys() - self.got.keys() - self.out
+        due = [i for i in sorted(waited - set(self.flying.values())) if self.rest.get(i, 0.0) <= now]
         ready = [i for i in due if i in places]
         if not ready:
             return
         sent = self.carrier.push([(places[i], self.asks[i]) for i in ready], left)
-        for i, message in zip(ready, sent, strict=True):
-            if message:
-                self.flying[message], self.sent[message] = i, places[i]
+        for i, name in zip(ready, sent, strict=True):
+            if name:
+                self.flying[name], self.sent[name] = i, places[i]
             else:
                 self.rest[i] = now + self.patience.again
 
@@ -138,4 +151,5 @@ class Exchange:
 
     def _refused(self, client: int, why: str) -> None:
         self.out.add(client)
+        self.why[client] = why
         self.refuse(client, why)

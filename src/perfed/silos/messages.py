@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from ..errors import WireError
+from .refusals import CODES
 
 FORMAT = 2
 
@@ -33,7 +34,7 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True)
 class SiloAnswer:
-    """What a silo answers; ``refused`` says why it did not do what it was asked."""
+    """What a silo answers; ``refused`` is the code of why it did not do what it was asked."""
 
     experiment: str
     client: int
@@ -166,7 +167,7 @@ _FORMS: dict[str, Form] = {
     "experiment": (is_text, "a short text"),
     "facts": ((lambda v: isinstance(v, dict) and len(v) <= 32), "a few facts"),
     "parts": ((lambda v: isinstance(v, list) and all(p in ("test", "validation") for p in v)), "parts of the data"),
-    "refused": ((lambda v: isinstance(v, str) and len(v) <= 1000), "a short text"),
+    "refused": ((lambda v: v == "" or (isinstance(v, str) and v in CODES)), "one of the known codes"),
     "score": _ROUND,
     "scores": ((lambda v: isinstance(v, list) and len(v) <= 2 and all(map(is_score, v))), "a score for each part"),
     "seconds": (_is_spent, "seconds by name"),

@@ -1,16 +1,17 @@
-"""What a site will do, whatever the server says: its own file, checked before anything is loaded or trained."""
+"""What a site will do, whatever the server says: its own file, checked before anything is trained."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from .. import methods
 from ..errors import InputError, suggest
-from ..local import Budget
-from .messages import Ask
+from ..method import Method
+from ..runs.assemble import method_of
+from ..runs.experiment import Experiment
+from .refusals import Refused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,8 +21,12 @@ class SitePolicy:
     methods: tuple[str, ...] = ()
     data: tuple[str, ...] = ()  # names that the site's configuration maps to sources
     epochs: int = 0  # most passes over the data per round, a method's own passes included
+    steps: int = 0  # most steps of training per round
+    parameters: int = 0  # most numbers in the model
     rounds: int = 0  # most trainings per experiment
-    metrics: bool = False  # whether scores and label counts may be reported
+    daily: int = 0  # most trainings per day, of all experiments together
+    scores: bool = False  # whether scores on this site's data may be reported: models', and the most frequent class's
+    labels: bool = False  # whether the numbers of samples of each class may be reported
     seeded_private: bool = False  # whether private parts may come from the run's public seed: comparisons only
 
     @staticmethod
@@ -40,6 +45,8 @@ class SitePolicy:
             raise InputError(f"{where} must hold `key: value` lines")
         values: dict[str, Any] = {}
         for name, value in found.items():
+            if name == "metrics":
+                raise InputError(f"{where}: metrics is now two permissions, scores and labels; each is true or false")
             if name not in SitePolicy.__dataclass_fields__:
                 raise suggest(f"entry in {where}", str(name), SitePolicy.__dataclass_fields__)
             default = getattr(SitePolicy, name)
@@ -54,38 +61,41 @@ class SitePolicy:
             values[name] = value
         return SitePolicy(**values)
 
-    def refusal(self, ask: Ask, trained: int = 0) -> str:
-        """Return why a request is outside the policy, or nothing; ``trained`` is what the experiment has had."""
-        s = ask.settings
-        method, data = _name(s.get("method")), _name(s.get("data"))
-        if method not in self.methods or method not in methods.CATALOGUE:
-            return f"method '{method}' is not allowed here"
-        if data not in self.data:
-            return f"data '{data}' is not allowed here"
-        try:
-            epochs = passes(s)
-        except (TypeError, ValueError) as wrong:
-            return f"method '{method}' cannot be set so: {wrong}"
-        if epochs > self.epochs:
-            return f"{epochs} epochs per round are more than the {self.epochs} allowed here"
-        if ask.train is not None and (ask.train > self.rounds or trained >= self.rounds):
-            return f"training in round {ask.train} (after {trained} trainings) is beyond the {self.rounds} allowed here"
-        if ask.seeded and not self.seeded_private:
-            return "private parts from the run's public seed are not allowed here"
-        return ""
+    def admit(self, settings: Experiment, seeded: bool) -> None:
+        """Refuse an experiment that is outside the policy as a whole; the settings are built, so every value has its type."""
+        if settings.method.name not in self.methods:
+            raise Refused("method", f"method '{settings.method.name}' is not allowed here")
+        if settings.data.name not in self.data:
+            raise Refused("data", f"data '{settings.data.name}' is not allowed here")
+        if (count := passes(method_of(settings))) > self.epochs:
+            raise Refused("passes", f"{count} epochs per round are more than the {self.epochs} allowed here")
+        if settings.rounds > self.rounds:
+            raise Refused("rounds", f"{settings.rounds} rounds are more than the {self.rounds} allowed here")
+        if seeded and not self.seeded_private:
+            raise Refused("seeded", "private parts from the run's public seed are not allowed here")
+
+    def admit_size(self, parameters: int, steps: int) -> None:
+        """Refuse a model or a round that is larger than allowed."""
+        if parameters > self.parameters:
+            raise Refused("parameters", f"a model of {parameters} parameters is larger than the {self.parameters} allowed here")
+        if steps > self.steps:
+            raise Refused("steps", f"{steps} steps per round are more than the {self.steps} allowed here")
+
+    def admit_training(self, number: int, trained: int, today: int) -> None:
+        """Refuse a training too many; ``trained`` the experiment has had already, ``today`` all experiments together."""
+        if number > self.rounds or trained >= self.rounds:
+            raise Refused(
+                "rounds", f"training in round {number} (after {trained} trainings) is beyond the {self.rounds} allowed here"
+            )
+        if today >= self.daily:
+            raise Refused("daily", f"{today} trainings today are as many as are allowed here")
 
 
-def _name(choice: Any) -> str:
-    return str(choice.get("name") if isinstance(choice, Mapping) else choice)
+def passes(method: Method[Any, Any, Any, Any]) -> int:
+    """Return the passes over the data in one round, as the method's own file counts them."""
+    return method.passes
 
 
-def passes(settings: Mapping[str, Any]) -> int:
-    """Return the passes over the data in one round: the budget's, and those that a method adds."""
-    budget, given = settings.get("budget") or {}, settings.get("method")
-    kind = methods.find(_name(given))
-    values = {f.name: f.default for f in fields(kind)} | (dict(given) if isinstance(given, Mapping) else {})
-    values["budget"] = Budget(epochs=int(budget.get("epochs", 1)) if isinstance(budget, Mapping) else 1)
-    bare = object.__new__(kind)  # its fields are only read here; whoever trains it has them checked
-    for name, value in values.items():
-        object.__setattr__(bare, name, value)
-    return bare.passes
+def steps(method: Method[Any, Any, Any, Any], samples: int) -> int:
+    """Return the steps of training in one round."""
+    return passes(method) * -(-samples // method.budget.batch_size)

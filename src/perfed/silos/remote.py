@@ -20,6 +20,7 @@ from ..wire import Ledger, decode, encode
 from .exchange import Carrier, Exchange, Patience
 from .facts import checked, differs
 from .messages import Ask, SiloAnswer
+from .refusals import CODES
 
 log = logging.getLogger("perfed.silos")
 
@@ -65,6 +66,8 @@ class Remote:
         self.after: dict[int, Score] = {}
         self.absent: list[int] = []
         self.refused: list[tuple[int, str]] = []
+        self.missing: dict[int, str] = {}  # who gave no answer to the last exchange, and why
+        self._away: dict[int, float] = {}
         self.seconds: dict[int, dict[str, float]] = {}  # what the silos spent on the last exchange
         self._ask = ask
         self._early: tuple[int, dict[int, Accepted]] | None = None  # answers to a round that the loop has not asked for
@@ -129,8 +132,12 @@ class Remote:
         sent = [path for path, _ in trees.named(self.site.method.send(server, 0))]
         if self._like[0] != sent:
             self._like = sent, answer_like(self.site, server, self.store.first)
-        run = Exchange(self.carrier, asks, self._accept, self.patience, self._refuse)
+        run = Exchange(self.carrier, asks, self._accept, self.patience, self._refuse, away=self._away)
         found: dict[int, Accepted] = run.run()
+        self.missing = {i: run.why.get(i, "unknown") for i in sorted(asks.keys() - found.keys())}
+        for i, why in self.missing.items():
+            ask = asks[i]
+            log.warning("round %s goes on without client %d: %s", ask.score if ask.train is None else ask.train, i, why)
         self.seconds = {i: accepted.answer.seconds for i, accepted in found.items()}
         return found
 
@@ -149,7 +156,7 @@ class Remote:
 def check(ask: Ask, answer: SiloAnswer, others: dict[str, Any]) -> None:
     """Refuse an answer of another client, experiment, round or version, and one that says no."""
     if answer.refused:
-        raise WireError(f"the silo refused: {answer.refused}")
+        raise WireError(f"the silo refused: {CODES[answer.refused]}; its own log says more")
     for name in ("experiment", "client", "base", "train", "score"):
         asked, said = getattr(ask, name), getattr(answer, name)
         if asked != said:

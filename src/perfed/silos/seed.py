@@ -85,6 +85,8 @@ class SeedAtServer:
             line = line_of(done, perf_counter() - began, len(self.federation))
             if done.number:
                 line["absent"] = transport.absent
+            if transport.missing:
+                line["missing"] = {str(i): why for i, why in transport.missing.items()}
             line["seconds_silos"] = {str(i): spent for i, spent in transport.seconds.items()}
             self.lines.append(line)
             for client, why in transport.refused:

@@ -19,6 +19,7 @@ from .assignment import Assignment, assign
 from .config import SiloConfig
 from .messages import Ask, SiloAnswer, pack, unpack
 from .policy import SitePolicy
+from .refusals import Refused, code_of
 from .states import States
 
 log = logging.getLogger("perfed.silo")
@@ -39,23 +40,22 @@ class Silo:
                 return self._answer(ask, plain)
         except PerfedError as refused:
             self._log(ask, str(refused))
-            return replace(plain, refused=str(refused))
+            return replace(plain, refused=code_of(refused))
         except Exception as failed:
             log.exception("a request failed")
             self._log(ask, f"{type(failed).__name__}: {failed}")
-            return replace(plain, refused=f"the silo failed: {type(failed).__name__}")  # details stay at home
+            return replace(plain, refused=code_of(failed))
 
     def _answer(self, ask: Ask, plain: SiloAnswer) -> SiloAnswer:
         if ask.client != self.config.client:
-            raise InputError(f"this is client {self.config.client}, the message is for client {ask.client}")
+            raise Refused("client", f"this is client {self.config.client}, the message is for client {ask.client}")
         if ask.version != __version__:
-            raise InputError(f"the server runs perfed {ask.version}, this silo {__version__}")
+            raise Refused("version", f"the server runs perfed {ask.version}, this silo {__version__}")
         policy, states = SitePolicy.load(self.config.policy), States(self.config.state, ask.experiment)
         with states.locked():
             request = _request(ask)
-            again = ask.train is not None and states.answer(ask.train, request) is not None
-            if refused := policy.refusal(ask, trained=states.trained - again):
-                raise InputError(refused)
+            if ask.train is not None and states.answer(ask.train, request) is None:
+                policy.admit_training(ask.train, states.trained, states.today)
             job = self._assigned(ask, policy, states)
             if ask.verb == "hello":
                 return replace(plain, facts=job.facts)
@@ -70,7 +70,7 @@ class Silo:
         states.serve(*pack(ask))
         began, spent = time.perf_counter(), {}
         scores: list[Score] = []
-        if ask.score is not None and policy.metrics:
+        if ask.score is not None and policy.scores:
             scores = site.score(0, down, private, ask.score, ask.parts)
         spent["test"], began = time.perf_counter() - began, time.perf_counter()
         body, after = b"", None
@@ -80,7 +80,7 @@ class Silo:
                 private = states.load(ask.train, job.first, site.withheld)
             else:
                 up, private, whole = site.train(0, down, private, ask.train)
-                if ask.after and policy.metrics:
+                if ask.after and policy.scores:
                     after = site.after(0, down, whole, private.mine, ask.train).plain()
                 body = encode(up, site.withheld)
                 states.put(ask.train, private, base=ask.base, request=request, body=body, extra={"after": after})
@@ -101,15 +101,27 @@ class Silo:
             states.put(0, job.first, base=0, request="", body=b"", extra={})
         return states.load(ask.base, job.first, job.site.withheld)
 
-    def model(self) -> tuple[PersonalModel, Assignment, Ask]:
-        """Return the model that this silo serves after the server's last message, and what it was made of."""
+    def experiments(self) -> list[str]:
+        """Return the experiments that the server has sent a model for, the latest last."""
         there = sorted(self.config.state.glob("*/served"), key=lambda path: path.stat().st_mtime)
+        return [path.parent.name for path in there]
+
+    def served(self, experiment: str) -> Ask:
+        """Return the server's last message of an experiment."""
+        return unpack(Ask, *States(self.config.state, experiment).served())
+
+    def model(self, experiment: str | None = None) -> tuple[PersonalModel, Assignment, Ask]:
+        """Return the model that this silo serves after the server's last message, or an experiment's; and what it was made of."""
+        there = self.experiments()
         if not there:
             raise InputError(f"no model in '{self.config.state}' yet: the server has sent none")
-        states = States(self.config.state, there[-1].parent.name)
+        found = [name for name in there if name.startswith(experiment or there[-1])]
+        if len(found) != 1:
+            raise InputError(f"{len(found)} experiments here begin with '{experiment}'; there are {', '.join(there)}")
+        states = States(self.config.state, found[0])
         with states.locked(), one_thread():
             ask = unpack(Ask, *states.served())
-            job = self._assigned(ask, SitePolicy.load(self.config.policy), states)
+            job = assign(self.config, ask, SitePolicy.load(self.config.policy), states, admitted=True)
             private = states.load(ask.base, job.first, job.site.withheld)
             number = ask.base if ask.score is None else ask.score
             return PersonalModel(job.site, _opened(ask.body, job), private, 0, number), job, ask

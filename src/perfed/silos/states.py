@@ -4,12 +4,13 @@ import hashlib
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..errors import RunError
+from ..errors import RunError, WireError
 from ..transport.site import Private
 from ..wire import Withheld, decode, encode
 from . import keep
@@ -52,6 +53,11 @@ class States:
         path = self.folder / "trained"
         return int(path.read_text()) if path.exists() else 0
 
+    @property
+    def today(self) -> int:
+        """How many trainings all experiments together have had today."""
+        return _today(self.folder.parent / "trainings.json")
+
     def load(self, version: int, like: Private, withheld: Withheld) -> Private:
         """Return a version; one that is missing or damaged is an error, never a fresh start."""
         note = self._note(version)
@@ -63,7 +69,10 @@ class States:
         if unknown:
             raise RunError(f"version {version} of the private state does not fit: unknown {unknown}")
         kept = {name: withheld.start[name] for name in note["kept"]}
-        return decode(path.read_bytes(), Private(like.mine, kept), finite=False)
+        try:
+            return decode(path.read_bytes(), Private(like.mine, kept), finite=False)
+        except WireError as damaged:
+            raise RunError(f"version {version} of the private state is damaged: {damaged}") from damaged
 
     def answer(self, version: int, request: str) -> tuple[bytes, dict[str, Any]] | None:
         """Return what was answered to the same request before, or nothing."""
@@ -81,6 +90,9 @@ class States:
         self._put(f"version-{version}.answer", body)
         if version:
             self._put("trained", str(self.trained + 1).encode())
+            with keep.locked(self.folder.parent / "trainings.lock"):
+                days = self.folder.parent / "trainings.json"
+                keep.put(days, json.dumps({time.strftime("%Y-%m-%d"): _today(days) + 1}).encode())
         note = {
             "base": base,
             "request": request,
@@ -121,3 +133,12 @@ class States:
 
     def _put(self, name: str, content: bytes) -> None:
         keep.put(self.folder / name, content)
+
+
+def _today(path: Path) -> int:
+    try:
+        return int(json.loads(path.read_text(encoding="utf-8")).get(time.strftime("%Y-%m-%d"), 0))
+    except FileNotFoundError:
+        return 0
+    except (ValueError, TypeError, AttributeError) as damaged:
+        raise RunError(f"'{path}' is damaged: {damaged}") from damaged

@@ -17,6 +17,7 @@ class Terms:
     least: int = 1  # answers without which a round cannot close
     poll: float = 0.25
     again: float = 3.0
+    gone: float = 60.0  # seconds after which a round does not wait for a silo that is not at the link
     seeded_private: bool = False  # private parts from the public seed: comparisons only
 
     @staticmethod

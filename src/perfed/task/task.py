@@ -252,8 +252,14 @@ class Task:
         if name not in self.parts:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(keys.seed_of(keys.key(self.seed, "part", name)))
-                self.parts[name] = part_of(name, build(), self.device, self.precision)
+                self.parts[name] = part_of(name, build().to(self.dtype), self.device, self.precision)
         return replace(self.parts[name], mode=self.mode)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the network's parameters."""
+        own = (*self.body.start.values(), *self.head.start.values())
+        return next(leaf.dtype for leaf in own if leaf.is_floating_point())
 
     @property
     def has_norm(self) -> bool:

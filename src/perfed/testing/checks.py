@@ -8,11 +8,14 @@ from dataclasses import FrozenInstanceError, fields, replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from .. import trees
 from ..errors import InputError
 from ..federation import Federation
 from ..local import Budget
+from ..methods.fedavg import FedAvg
+from ..methods.local import Local
 from ..rounds import Protocol, rounds
 from ..runs.states import read_state, write_state
 from ..sampling import Sampling
@@ -22,6 +25,8 @@ from ..transport.site import ClientError
 from ..trees import Tree
 from ..wire import encode
 from .play import AnyMethod, Played, federation, gap, play, quick, run, served, task
+
+MARGIN = 0.01  # of what another method learns: whoever is nearer to it than this is that method
 
 
 def check_hyper_parameters(method: AnyMethod) -> None:
@@ -202,6 +207,31 @@ def check_learns(method: AnyMethod, norm: bool = False, *, count: int = 60) -> N
     assert played.accuracy() > least, f"accuracy {played.accuracy():.3f} after {count} rounds"
 
 
+def check_is_itself(method: AnyMethod, norm: bool = False, *, count: int = 10) -> None:
+    """At these settings it serves neither Local's nor FedAvg's models: a pull of a thousandth is no method of its own."""
+    if isinstance(method, Local | FedAvg):
+        return
+    found = _answers(method, norm, count)
+    for other in (Local(budget=method.budget), FedAvg(budget=method.budget)):
+        end = _answers(other, norm, count)
+        apart = float((found - end).norm() / (end - _answers(other, norm, 0)).norm())
+        assert apart > MARGIN, f"it is {other.title} but for {100 * apart:.2g} % of what {other.title} learned"
+
+
+def _answers(method: AnyMethod, norm: bool, count: int) -> Tensor:
+    """Return what all clients say about their test samples after some rounds, as logarithms of probabilities."""
+    data = federation(6, sizes=[60] * 6)
+    played = run(method, data, task(norm), count=count, make=quick, sampling=Sampling(), protocol=Protocol(max(count, 1)))
+    site, said = played.site, []
+    for i in range(len(data)):
+        private = played.store[i]
+        down = site.withheld.overlay(method.send(played.server, i), private.kept)
+        down, mine = site.adapted(i, down, private.mine, count)
+        with torch.no_grad():
+            said.append(method.predict(site.task.served, down, mine, data.x[data.test[i]]).log_softmax(1))
+    return torch.stack(said)
+
+
 def check_reduces(
     method: AnyMethod,
     reference: AnyMethod,
@@ -220,6 +250,7 @@ def check_reduces(
 CHECKS: dict[str, Callable[..., None]] = {
     "edges": check_edges,
     "forgets_nobody": check_forgets_nobody,
+    "is_itself": check_is_itself,
     "keeps_private": check_keeps_private,
     "learns": check_learns,
     "no_favourites": check_no_favourites,

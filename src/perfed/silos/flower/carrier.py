@@ -4,27 +4,34 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import WireError
 from ..exchange import Place, Reply
 from ..messages import Ask, pack
-from .engine import SERVER
+from .engine import BEAT, DROP, INLINE, SERVER
 from .records import record
 from .session import Session
 
 log = logging.getLogger("perfed.silos")
 
+_TOGETHER = 8  # messages that are pushed in one request
 _PARTS = 60.0  # seconds for the parts of an answer that has begun to arrive
 
 
 class Half(NamedTuple):
     """An answer of which a part is still on its way."""
 
-    asked: str
+    message: Any
     tree: Any
     since: float
+
+    @property
+    def asked(self) -> str:
+        """The message that it answers; an error's sender is the link, so only this says whose it is."""
+        return str(self.message.metadata.reply_to_message_id)
 
 
 class LinkCarrier:
@@ -35,6 +42,7 @@ class LinkCarrier:
         self.session: Session | None = None
         self._strangers: set[int] = set()
         self._halves: list[Half] = []
+        self._done: list[str] = []  # messages that the link may forget
 
     @contextmanager
     def _linked(self) -> Iterator[Session]:
@@ -43,6 +51,7 @@ class LinkCarrier:
 
         if self.session is None:
             self._halves.clear()
+            self._done.clear()
             self.session = Session(self.server)
         try:
             yield self.session
@@ -62,28 +71,41 @@ class LinkCarrier:
             for node in session.client.GetNodes(GetNodesRequest()).nodes:
                 client = self.roster.get(bytes(node.public_key))
                 if client is not None:
-                    found[client] = Place(node.node_id, f"{session.run} {node.last_activated_at}")
+                    since = f"{session.run} {node.last_activated_at}"
+                    found[client] = Place(node.node_id, since, node.heartbeat_interval == BEAT)
                 elif node.node_id not in self._strangers:
                     self._strangers.add(node.node_id)
                     log.warning("node %d has a key that no silo of this deployment has; it is not asked", node.node_id)
         return found
 
     def push(self, asks: Sequence[tuple[Place, Ask]], seconds: float) -> list[str | None]:
-        return [self._pushed(place, ask, seconds) for place, ask in asks]
-
-    def _pushed(self, place: Place, ask: Ask, seconds: float) -> str | None:
         from flwr.app import Message
         from flwr.proto.runtime_pb2 import PushAppMessagesRequest
 
+        sent: list[str | None] = [None] * len(asks)
+        whole: list[tuple[int, Any]] = []
         with self._linked() as session:
-            kind = "query" if ask.verb == "hello" else "train"
-            group = str(ask.train or ask.score or 0)
-            message = Message(record(*pack(ask)), place.node, kind, ttl=max(1.0, seconds), group_id=group)
 
-            def announce(proto: Any, tree: Any) -> Any:
-                return session.client.PushMessages(PushAppMessagesRequest(messages_list=[proto], message_object_trees=[tree]))
+            def announce(protos: list[Any], trees: list[Any]) -> Any:
+                asked = PushAppMessagesRequest(messages_list=protos, message_object_trees=trees)
+                said = session.client.PushMessages(asked)
+                if not all(said.message_ids):
+                    raise WireError("the link did not take a message")
+                return said
 
-            return session.objects.put(message, announce, lambda: session.headers.ring(str(place.node)))
+            for at, (place, ask) in enumerate(asks):
+                kind, group = "query" if ask.verb == "hello" else "train", str(ask.train or ask.score or 0)
+                message = Message(record(*pack(ask)), place.node, kind, ttl=max(1.0, seconds), group_id=group)
+                if place.inline and len(ask.body) <= INLINE:
+                    whole.append((at, message))
+                else:
+                    sent[at] = session.objects.put(message, announce, partial(session.headers.ring, str(place.node)))
+            for some in (whole[first : first + _TOGETHER] for first in range(0, len(whole), _TOGETHER)):
+                nodes = [str(message.metadata.dst_node_id) for _, message in some]
+                names = session.objects.put_whole([m for _, m in some], announce, partial(_ring, session, nodes))
+                for (at, _), name in zip(some, names, strict=True):
+                    sent[at] = name
+        return sent
 
     def pull(self, messages: Sequence[str], wait: float) -> list[Reply]:
         from flwr.common.serde import message_from_proto
@@ -92,15 +114,17 @@ class LinkCarrier:
         began, replies = time.monotonic(), []
         with self._linked() as session:
             session.headers.hold(SERVER, 0.1 if self._halves else wait)
+            session.headers.once[DROP] = ",".join(self._done[:200])
             found = session.client.PullMessages(PullAppMessagesRequest(message_ids=list(messages)))
-            session.headers.once = {}
+            session.headers.once, self._done = {}, self._done[200:]
             for proto, tree in zip(found.messages_list, found.message_object_trees, strict=True):
                 message = message_from_proto(proto)
-                asked = message.metadata.reply_to_message_id  # an error's sender is the link, so only this says whose it is
+                half = Half(message, tree, time.monotonic())
+                self._done += [half.asked, message.metadata.message_id]
                 if message.has_error():
-                    replies.append(Reply(asked, None, f"error {message.error.code} ({message.error.reason})"))
+                    replies.append(Reply(half.asked, None, f"error {message.error.code} ({message.error.reason})"))
                 else:
-                    self._halves.append(Half(asked, tree, time.monotonic()))
+                    self._halves.append(half)
             halves, self._halves = self._halves, []
             replies += [reply for half in halves if (reply := self._joined(session, half)) is not None]
             if not replies and not session.headers.holds:
@@ -110,7 +134,7 @@ class LinkCarrier:
     def _joined(self, session: Session, half: Half) -> Reply | None:
         """Return an answer whose parts are all there; one that waits for parts is looked at again."""
         try:
-            whole = session.objects.get(session.run, half.tree)
+            whole = session.objects.get(half.message, half.tree)
             if whole is None and time.monotonic() < half.since + _PARTS:
                 self._halves.append(half)
                 return None
@@ -125,3 +149,7 @@ class LinkCarrier:
         if self.session is not None:
             self.session.close(done=True)
             self.session = None
+
+
+def _ring(session: Session, nodes: Sequence[str], at: int) -> None:
+    session.headers.ring(nodes[at])

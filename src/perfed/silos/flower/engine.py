@@ -8,7 +8,11 @@ OPERATOR = "x-perfed-operator"  # the operator's credential: opens the link's co
 HOLD = "x-perfed-hold"  # "KEY SEEN SECONDS": answer when KEY's bell has rung more than SEEN times, or after SECONDS
 SEEN = "x-perfed-seen"  # in the answer: how often the bell had rung
 RING = "x-perfed-ring"  # "KEY,KEY": ring these bells once the request is done
+DROP = "x-perfed-drop"  # "NAME,NAME": messages that the operator has done with
 SERVER = "server"  # the server's bell; a node's is its number
+
+BEAT = 10.0  # seconds between a silo's signs of life; after two without one the link takes it for lost. The engine's have 30
+INLINE = 1 << 22  # bytes up to which a body travels inside its message, to those who look there
 
 
 def installed() -> str:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from .engine import HOLD, OPERATOR, RING, SEEN, SERVER
+from .engine import DROP, HOLD, OPERATOR, RING, SEEN, SERVER
 
 log = logging.getLogger("perfed.link")
 
@@ -61,10 +61,10 @@ class Bells:
 
 
 class Gate:
-    """Wraps the engine's application; ``admit`` brings the link's list of keys up to date."""
+    """Wraps the engine's application; ``admit`` brings the link's list of keys up to date, ``drop`` forgets an object."""
 
-    def __init__(self, app: App, credential: str, admit: Callable[[], None]) -> None:
-        self.app, self.credential, self.admit = app, credential.encode(), admit
+    def __init__(self, app: App, credential: str, admit: Callable[[], None], drop: Callable[[str], None]) -> None:
+        self.app, self.credential, self.admit, self.drop = app, credential.encode(), admit, drop
         self.bells = Bells()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,6 +78,9 @@ class Gate:
             return
         if path in ("/v1/fleet/activate-node", "/v1/runtime/get-nodes"):
             await asyncio.to_thread(self.admit)
+        if operator and headers.get(DROP):
+            for name in headers[DROP].split(","):
+                self.drop(name)
         seen = await self._held(path, headers)
         done = await self._passed(scope, receive, send, seen)
         if done and RING in headers:

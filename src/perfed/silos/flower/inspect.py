@@ -91,11 +91,12 @@ def _server(part: Path) -> Iterator[Finding]:
     yield _finding("keys", "ok", f"{terms.silos} different silos are known")
     if terms.seeded_private:
         yield _finding("server.yaml", "warning", "seeded_private: private parts can be guessed; for comparisons only")
-    settings = parse.load(part / "experiment.yaml")
+    settings = parse.load(part / "experiment.yaml", elsewhere=True)
     yield _finding("experiment.yaml", "ok", f"{settings.method.name} on {settings.data.name}, {settings.rounds} rounds")
 
 
 def _silo(part: Path) -> Iterator[Finding]:
+    from ...data import load
     from ..config import SiloConfig
     from ..policy import SitePolicy
 
@@ -106,31 +107,28 @@ def _silo(part: Path) -> Iterator[Finding]:
     lacking = [name for name in policy.data if name not in config.data]
     if lacking:
         yield _finding(f"{part.name}/policy.yaml", "warning", f"allows {', '.join(lacking)}, which silo.yaml has not")
+    for name, source in config.data.items():
+        try:
+            samples = load(source.source.name, **source.source.options)
+        except PerfedError as wrong:
+            yield _finding(f"{part.name}/silo.yaml", "wrong", f"{name}: {wrong}")
+        else:
+            yield _finding(f"{part.name}: {name}", "ok", f"{len(samples)} samples of {len(samples.classes)} classes")
     yield _finding(part.name, "ok", f"client {config.client}; {', '.join(policy.methods)} on {', '.join(policy.data)}")
 
 
 def _known(part: Path) -> Iterator[Finding]:
     """The server must know this silo's key, and the silo must allow the experiment."""
-    from ..messages import Ask
     from ..policy import SitePolicy
+    from ..refusals import Refused
 
     server = part.parent / "server"
-    number = int(part.name[5:])
     listed = (server / "keys" / f"{part.name}.pub").read_bytes().split()[:2]
     if certificates.public_of(part / "node.key").split()[:2] != listed:
         yield _finding(f"{part.name}/node.key", "wrong", f"is not the key in server/keys/{part.name}.pub")
-    settings = parse.load(server / "experiment.yaml").plain()
+    settings = parse.load(server / "experiment.yaml", elsewhere=True)
     seeded = bool(parse.read_yaml(server / "server.yaml").get("seeded_private"))
-    ask = Ask(
-        verb="work",
-        experiment="",
-        client=number,
-        clients=1,
-        seed=0,
-        settings=settings,
-        version="",
-        seeded=seeded,
-        train=settings["rounds"],
-    )
-    if refused := SitePolicy.load(part / "policy.yaml").refusal(ask):
+    try:
+        SitePolicy.load(part / "policy.yaml").admit(settings, seeded)
+    except Refused as refused:
         yield _finding(f"{part.name}/policy.yaml", "wrong", f"would refuse the experiment: {refused}")

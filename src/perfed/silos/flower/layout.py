@@ -10,8 +10,10 @@ import yaml
 
 from ...errors import InputError, RunError
 from ...runs import parse
+from ...runs.assemble import method_of
 from ...runs.experiment import Experiment
 from .. import keep
+from ..policy import passes
 from . import certificates
 
 _SCRIPT = """\
@@ -52,13 +54,14 @@ def init(
     overrides: Sequence[str] = (),
     file: Path | None = None,
     terms: dict[str, Any] | None = None,
+    allowed: dict[str, bool] | None = None,
 ) -> list[Path]:
-    """Write a deployment; return its files."""
+    """Write a deployment; return its files. ``allowed`` is what the silos' policies permit beyond the experiment itself."""
     if folder.exists() and any(folder.iterdir()):
         raise RunError(f"'{folder}' is not empty; a deployment's keys are never overwritten")
     if silos < 1:
         raise InputError(f"a deployment needs at least one silo, got {silos}")
-    settings = parse.load(file, [*overrides, f"clients={silos}"])
+    settings = parse.load(file, [*overrides, f"clients={silos}"], elsewhere=True)
     server = folder / "server"
     (server / "keys").mkdir(parents=True)
     (folder / "ca").mkdir(mode=0o700)
@@ -73,16 +76,31 @@ def init(
     _script(server / "start.sh", "The link that silos connect to.", "link")
     _script(server / "run.sh", "Runs the experiment; again after a stop: goes on.", "run")
     for i in range(silos):
-        _silo(folder, i, settings, address, bool((terms or {}).get("seeded_private")))
+        _silo(folder, i, settings, address, {"seeded_private": bool((terms or {}).get("seeded_private"))} | (allowed or {}))
     return sorted(p for p in folder.rglob("*") if p.is_file())
 
 
 _ALWAYS = ("method", "model", "data", "clients", "rounds", "budget", "seeds")
 
 
-def _silo(folder: Path, number: int, settings: Experiment, address: Address, seeded: bool) -> None:
-    from ..policy import passes
+def limits(settings: Experiment) -> dict[str, Any]:
+    """Return a policy that allows an experiment and no more: nothing of scores or labels leaves."""
+    count = passes(method_of(settings))
+    return {
+        "methods": [settings.method.name],
+        "data": [settings.data.name],
+        "epochs": count,
+        "steps": 10_000 * count,
+        "parameters": 10_000_000,
+        "rounds": settings.rounds,
+        "daily": 2 * settings.rounds * len(settings.seeds),
+        "scores": False,
+        "labels": False,
+        "seeded_private": False,
+    }
 
+
+def _silo(folder: Path, number: int, settings: Experiment, address: Address, allowed: dict[str, bool]) -> None:
     own = folder / f"silo-{number}"
     own.mkdir(mode=0o700)
     public = certificates.node(own)
@@ -92,15 +110,7 @@ def _silo(folder: Path, number: int, settings: Experiment, address: Address, see
     whole = ":" in name
     entry = {"name": name, **options} | ({} if whole else {"rows": "split"})
     _yaml(own / "silo.yaml", {"client": number, "data": {name: entry}}, _SILO)
-    limits = {
-        "methods": [settings.method.name],
-        "data": [name],
-        "epochs": passes(settings.plain()),
-        "rounds": settings.rounds,
-        "metrics": True,
-        "seeded_private": seeded,
-    }
-    _yaml(own / "policy.yaml", limits, _POLICY)
+    _yaml(own / "policy.yaml", limits(settings) | allowed, _POLICY)
     link = {"host": address.host, "port": address.port, "runtime": address.port + 1 + number}
     _yaml(own / "address.yaml", link)
     _script(own / "start.sh", "This silo's node; it comes back by itself when the link was away.", "silo")

@@ -79,9 +79,9 @@ def application(server: Path) -> tuple[Gate, dict[str, Any]]:
         runtime_dependency_install=False,
     )
     app = create_app(config, SuperLinkLifespan)
-    admit = Doorkeeper(app.state.linkstate_factory.state(), server / "keys")
+    state = app.state.linkstate_factory.state()
     served = {"host": config.host, "port": config.port, "ssl_certfile": tls["server.crt"], "ssl_keyfile": tls["server.key"]}
-    return Gate(app, credential(server), admit), served
+    return Gate(app, credential(server), Doorkeeper(state, server / "keys"), state.object_store.delete), served
 
 
 def credential(server: Path) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...errors import WireError
 from .. import keep
+from .engine import BEAT, INLINE, SERVER
 from .records import record
 from .resident import Resident
 from .wire import Headers, Objects, client
@@ -20,7 +21,6 @@ from .wire import Headers, Objects, client
 log = logging.getLogger("perfed.silo")
 
 _HELD = 20.0  # seconds that the link may hold a question for messages
-_BEAT = 10.0  # seconds between signs of life; after two without one the link takes the node for lost
 _IDLE = 3.0  # seconds between questions to a link that does not hold them, when nothing happens
 _ACTIVE = 60.0  # seconds after a message during which more are expected soon
 
@@ -53,7 +53,7 @@ class Fleet:
             with contextlib.suppress(Exception):  # the link may never have heard of it
                 self.client.DeactivateNode(DeactivateNodeRequest(node_id=before))
         public = (folder / "node.key").read_bytes()
-        asked = ActivateNodeRequest(public_key=_keys(public)[2], heartbeat_interval=_BEAT)
+        asked = ActivateNodeRequest(public_key=_keys(public)[2], heartbeat_interval=BEAT)
         number = int(self.client.ActivateNode(asked).node_id)
         note.parent.mkdir(exist_ok=True, mode=0o700)
         keep.put(note, str(number).encode())
@@ -62,8 +62,8 @@ class Fleet:
     def _live(self) -> None:
         from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
 
-        asked = SendNodeHeartbeatRequest(node=self.node, heartbeat_interval=_BEAT)
-        while not self._over.wait(_BEAT * 0.7):
+        asked = SendNodeHeartbeatRequest(node=self.node, heartbeat_interval=BEAT)
+        while not self._over.wait(BEAT * 0.7):
             try:
                 self.lost = not self._beats.SendNodeHeartbeat(asked).success
             except Exception as trouble:
@@ -86,7 +86,7 @@ class Fleet:
     def halves(self, message: Any, tree: Any) -> tuple[str, bytes]:
         """Return a message's content."""
         end = time.monotonic() + 60.0
-        while (found := self.objects.get(message.metadata.run_id, tree)) is None:
+        while (found := self.objects.get(message, tree)) is None:
             if time.monotonic() > end:
                 raise WireError("a part of the message did not arrive")
             time.sleep(0.05)
@@ -97,15 +97,16 @@ class Fleet:
         from flwr.app import Message
         from flwr.proto.fleet_pb2 import PushMessagesRequest
 
-        def announce(proto: Any, tree: Any) -> Any:
-            return self.client.PushMessages(
-                PushMessagesRequest(
-                    node=self.node, messages_list=[proto], message_object_trees=[tree], clientapp_runtime_list=[0.0]
-                )
-            )
+        def announce(protos: list[Any], trees: list[Any]) -> Any:
+            asked = PushMessagesRequest(node=self.node, messages_list=protos, message_object_trees=trees)
+            return self.client.PushMessages(asked)
 
+        told = Message(record(head, body), reply_to=asked)
         try:
-            self.objects.put(Message(record(head, body), reply_to=asked), announce, lambda: self.headers.ring("server"))
+            if len(body) <= INLINE:
+                self.objects.put_whole([told], announce, lambda at: self.headers.ring(SERVER))
+            else:
+                self.objects.put(told, announce, lambda: self.headers.ring(SERVER))
         finally:
             self.headers.once = {}
 

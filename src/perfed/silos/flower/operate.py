@@ -143,7 +143,7 @@ class Follower:
 
 def follow(server: Path, mark: str, children: Sequence[Child] = (), on_line: OnLine | None = None) -> Path:
     """Run the experiment to its end, tending the children meanwhile; return the run's folder."""
-    settings = parse.load(server / "experiment.yaml")
+    settings = parse.load(server / "experiment.yaml", elsewhere=True)
     silos = parse.read_yaml(server / "server.yaml").get("silos")
     watch = Follower(server, settings.model_copy(update={"clients": silos}), on_line)
     stopped = server / "stopped.txt"

@@ -33,12 +33,12 @@ class Resident:
         try:
             return pack(found)
         except ValueError:  # a score that JSON has no number for
-            return pack(replace(found, scores=(), after=None, body=b"", refused="the silo's scores are not numbers"))
+            return pack(replace(found, scores=(), after=None, body=b"", refused="failed"))
 
     def foreign(self, why: str) -> tuple[str, bytes]:
         """Refuse a message that is none of perfed's."""
         log.warning("refused a message that is none of perfed's: %s", why)
-        return pack(SiloAnswer(experiment="", client=self.silo.config.client, base=-1, refused=why))
+        return pack(SiloAnswer(experiment="", client=self.silo.config.client, base=-1, refused="message"))
 
 
 def serve(path: Path, socket: Path) -> None:

@@ -1,25 +1,25 @@
-"""What a run or a comparison came to, as values to look at: tables, curves, every client's accuracy and model, a page."""
+"""What a run came to, as a value to look at: its table, curves, every client's accuracy and model, a page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from .errors import InputError, RunError
-from .evaluate.summary import curves as curves_of
-from .evaluate.summary import rates
-from .report import page, read, tables
-from .report.frame import frame
-from .report.names import title
-from .runs.assemble import Assembled
-from .runs.experiment import Experiment
-from .runs.folder import CompareFolder, RunFolder
-from .runs.run import digests, known, reshared, summed
-from .runs.seed import Seed
-from .runs.states import digest
-from .serving.personal import PersonalModel, Trained
+from ..errors import InputError
+from ..evaluate.summary import curves as curves_of
+from ..evaluate.summary import rates
+from ..report import page, read
+from ..report.frame import frame
+from ..report.names import title
+from ..runs.assemble import Assembled
+from ..runs.experiment import Experiment
+from ..runs.folder import RunFolder
+from ..runs.run import digests, reshared, summed
+from ..runs.seed import Seed
+from ..runs.states import digest
+from ..serving.personal import PersonalModel, Trained
+from .table import frame_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -68,7 +68,7 @@ class Run:
     def _who(self, seed: int) -> dict[str, Any]:
         if self.folder is not None:
             return self.folder.seed(seed).clients
-        from .runs.run import clients_of
+        from ..runs.run import clients_of
 
         samples, split = self._seeds[seed].made.federation.source or (None, None)
         assert samples is not None and split is not None
@@ -99,6 +99,19 @@ class Run:
         Args:
             part: ``test`` or ``validation``.
             seed: one of the run's seeds; by default the first.
+
+        Returns:
+            Fractions from 0 to 1.
+
+        Raises:
+            InputError: the run has no such seed, or no scores of that part.
+
+        Example:
+            >>> import perfed
+            >>> run = perfed.run(method="fedper", clients=3, rounds=1, progress=False)
+            >>> found = run.accuracies()
+            >>> max(found, key=found.get)
+            'client 1'
         """
         number = self._number(seed)
         last = next((line for line in reversed(self.rounds[number]) if line.get(part)), None)
@@ -107,14 +120,36 @@ class Run:
         return dict(zip(self._who(number)["names"], rates(last[part]).tolist(), strict=True))
 
     def table(self) -> "DataFrame":
-        """Return the run's row of a table, beside guessing the most frequent class, as a data frame."""
+        """Return the run's row of a table, beside guessing the most frequent class.
+
+        Returns:
+            A data frame with a row each; accuracies are fractions.
+
+        Example:
+            >>> import perfed
+            >>> run = perfed.run(method="fedper", clients=3, rounds=1, progress=False)
+            >>> run.table()["method"].tolist()
+            ['Majority class', 'FedPer']
+        """
         return frame_of([self.record])
 
     def curves(self, series: str = "test") -> "DataFrame":
-        """Return the figures round by round, mean and deviation over seeds, as a data frame.
+        """Return the figures round by round, with mean and deviation over seeds.
 
         Args:
             series: ``test``, ``validation`` or ``after``.
+
+        Returns:
+            A data frame with a row per round; round 0 is before any training.
+
+        Raises:
+            InputError: there is no such series.
+
+        Example:
+            >>> import perfed
+            >>> run = perfed.run(method="fedper", clients=3, rounds=1, progress=False)
+            >>> run.curves()[["round", "mean"]].round(1).values.tolist()
+            [[0.0, 0.1], [1.0, 0.5]]
         """
         import pandas
 
@@ -125,7 +160,17 @@ class Run:
         return pandas.DataFrame(columns)
 
     def frame(self) -> "DataFrame":
-        """Return every client's numbers as a tidy data frame: method, seed, round, client, part, metric, value."""
+        """Return every client's numbers, one in a row.
+
+        Returns:
+            A tidy data frame.
+
+        Example:
+            >>> import perfed
+            >>> run = perfed.run(method="fedper", clients=3, rounds=1, progress=False)
+            >>> run.frame().columns.tolist()
+            ['method', 'seed', 'round', 'client', 'part', 'metric', 'value']
+        """
         return frame([self.record])
 
     def model(self, client: int | str, seed: int | None = None, at: int | None = None) -> PersonalModel:
@@ -135,11 +180,42 @@ class Run:
             client: its number, from 0, or its name.
             seed: one of the run's seeds; by default the first.
             at: after which round, where the run kept snapshots; by default the last.
+
+        Returns:
+            The model, in ``eval()``.
+
+        Raises:
+            InputError: there is no such client or seed.
+            RunError: the state after that round was not kept.
+
+        Example:
+            >>> import perfed
+            >>> run = perfed.run(method="fedper", clients=3, rounds=1, progress=False)
+            >>> run.model("client 2")
+            PersonalModel(FedPer, client 2, after round 1, 4,810 parameters)
         """
         return self.trained(seed, at).model(client)
 
     def trained(self, seed: int | None = None, at: int | None = None) -> Trained:
-        """Return one seed's states after its last checkpoint, or after round ``at`` where that state was kept."""
+        """Return one seed's states: the server's, and every client's own.
+
+        Args:
+            seed: one of the run's seeds; by default the first.
+            at: after which round, where the run kept snapshots; by default the last.
+
+        Returns:
+            The states, which also make models.
+
+        Raises:
+            InputError: there is no such seed.
+            RunError: the state after that round was not kept.
+
+        Example:
+            >>> import perfed
+            >>> run = perfed.run(method="fedper", clients=3, rounds=1, progress=False)
+            >>> run.trained().number
+            1
+        """
         return self._seed(self._number(seed)).at(at)
 
     def _seed(self, number: int) -> Seed:
@@ -164,10 +240,23 @@ class Run:
         return read.Run(Path(self.experiment.stem), self.experiment.plain(), {}, self.rounds, who)
 
     def report(self, out: Path | str | None = None) -> Path:
-        """Write the page with table, curves and clients; return its path.
+        """Write the page with table, curves and clients.
 
         Args:
             out: a file or a folder; by default the run's own folder.
+
+        Returns:
+            The page's path.
+
+        Raises:
+            InputError: the run has no folder and none is given.
+            RunError: the page cannot be written.
+
+        Example:
+            >>> import perfed, tempfile
+            >>> run = perfed.run(method="fedper", clients=3, rounds=1, progress=False)
+            >>> run.report(tempfile.mkdtemp()).name
+            'report.html'
         """
         target = out or (self.folder.page if self.folder else None)
         if target is None:
@@ -182,110 +271,3 @@ class Run:
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self))}</p>{self.table().to_html(index=False)}"
-
-
-class Comparison:
-    """Several methods that were run on the same data, splits and seeds.
-
-    Args:
-        folder: where the comparison is recorded.
-        experiments: what was asked for, by the name of its run; objects among them are kept for ``model``.
-        temporary: the folder's owner, where it goes away with this value.
-    """
-
-    def __init__(
-        self, folder: CompareFolder, experiments: Sequence[Experiment] = (), temporary: TemporaryDirectory[str] | None = None
-    ) -> None:
-        self.folder, self._temporary = folder, temporary
-        asked = dict(zip([found.path.name for found in folder.runs], experiments, strict=False))
-        self.runs = {found.path.name: Run(asked.get(found.path.name) or known(found), found) for found in folder.runs}
-
-    def __getitem__(self, name: str) -> Run:
-        if name not in self.runs:
-            from .errors import suggest
-
-            raise suggest("run in this comparison", name, self.runs)
-        return self.runs[name]
-
-    @property
-    def path(self) -> Path:
-        """The comparison's folder; without ``out`` it is gone when this value is."""
-        return self.folder.path
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        """The figures that ``perfed compare --json`` prints."""
-        return self.folder.summary
-
-    def table(self) -> "DataFrame":
-        """Return the table of all methods, with the majority class as its floor, as a data frame."""
-        return frame_of(self._records())
-
-    def _records(self) -> list[read.Run]:
-        return read.gather([self.folder.path])
-
-    def curves(self, series: str = "test") -> "DataFrame":
-        """Return every method's figures round by round, one below the other, with a column ``method``."""
-        import pandas
-
-        return pandas.concat([run.curves(series).assign(method=name) for name, run in self.runs.items()], ignore_index=True)
-
-    def frame(self) -> "DataFrame":
-        """Return every client's numbers under every method as a tidy data frame."""
-        return frame(self._records())
-
-    def accuracies(self, part: str = "test", seed: int | None = None) -> "DataFrame":
-        """Return each client's accuracy after the last round: a row per client, a column per method."""
-        import pandas
-
-        return pandas.DataFrame({name: run.accuracies(part, seed) for name, run in self.runs.items()})
-
-    def model(self, client: int | str, method: str, seed: int | None = None) -> PersonalModel:
-        """Return the model that a client takes home from one of the methods."""
-        return self[method].model(client, seed)
-
-    def report(self, out: Path | str | None = None) -> Path:
-        """Write the page with table, curves and clients; return its path."""
-        if out is None and self._temporary is not None:
-            raise InputError("this comparison has no folder; say where the page goes, such as report('page.html')")
-        return page.write([self.folder.path], out or self.folder.page)
-
-    def __repr__(self) -> str:
-        where = "not recorded" if self._temporary is not None else f"in {self.folder.path}"
-        return f"Comparison({', '.join(self.runs)}; {where})"
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>{self.table().to_html(index=False)}"
-
-
-def frame_of(runs: Sequence[read.Run]) -> "DataFrame":
-    """Return the table of runs as a data frame, numbers as numbers: accuracies are fractions."""
-    import pandas
-
-    made = tables.comparison(runs, **read.options(runs))
-    rows = []
-    for row in tables.records(made):
-        flat = {"method": row["name"]}
-        for key, cell in row.items():
-            if isinstance(cell, dict):
-                flat |= {key: cell["mean"], f"{key}.std": cell["std"]}
-        rows.append(flat)
-    return pandas.DataFrame(rows)
-
-
-def conclude(folder: CompareFolder, seconds: float) -> dict[str, Any]:
-    """Write a comparison's summary and page; return what ``perfed compare`` shows."""
-    runs = read.gather([folder.path])
-    if not runs:
-        raise RunError(f"'{folder.path}' holds no runs")
-    made = tables.comparison(runs, **read.options(runs))
-    head, rows = tables.short(made)
-    found = {
-        "run": str(folder.path),
-        "seconds": round(seconds, 3),
-        "table": tables.records(made),
-        "runs": {run.path.name: run.summary for run in folder.runs},
-    }
-    folder.put_summary(found)
-    written = page.write([folder.path], folder.page)
-    return found | {"report": str(written), "columns": head, "rows": rows}

@@ -1,0 +1,46 @@
+"""Draw the README's first figure from the table in docs/results/har.md: ``python docs/headline.py``."""
+
+from pathlib import Path
+
+from measured import table
+
+from perfed.report.canvas import save, sheet, styled
+from perfed.report.style import LOOKS
+
+WHO = [  # what a reader reads, the method, and the group it belongs to
+    ("Everybody alone", "Local", "local"),
+    ("One model for all", "FedAvg", "fedavg"),
+    ("A model each", "GPFL", "gpfl"),
+    ("", "FedCAC", "fedcac"),
+    ("", "Ditto", "ditto"),
+]
+FROM, TO = 84.0, 100.0
+
+
+def draw(path: Path) -> None:
+    """Draw the last round's accuracy on HAR with its deviation over seeds."""
+    found = table("har", "Real users: HAR", "last round: weighted %")
+    with styled():
+        figure, axes = sheet(7.0, 3.0)
+        for row, (group, title, name) in enumerate(WHO):
+            mean, _, deviation = found[title].partition(" ± ")
+            value, colour = float(mean), LOOKS[name].colour
+            axes.axhline(row, color="#e4e4e4", lw=1, zorder=0)
+            axes.errorbar(value, row, xerr=float(deviation), color=colour, marker="o", ms=10, lw=2.5, capsize=4)
+            axes.text(value, row - 0.2, f"{value:.0f} %", va="bottom", ha="center", fontweight="bold", color=colour)
+            axes.text(FROM - 0.2, row, title, va="center", ha="right", fontweight="bold", color=colour)
+            axes.text(FROM - 2.3, row, group, va="center", ha="right")
+        axes.set(
+            xlim=(FROM, TO),
+            ylim=(len(WHO) - 0.5, -0.7),
+            yticks=[],
+            xlabel="% of test samples right, last of 100 rounds; bars: three seeds",
+        )
+        axes.set_title("Thirty people carry a phone. What are they doing?", loc="left", fontweight="bold")
+        axes.spines["left"].set_visible(False)
+        axes.grid(True, axis="x", color="#eeeeee")
+    save(figure, path)
+
+
+if __name__ == "__main__":
+    draw(Path(__file__).parent / "images" / "headline.svg")

@@ -1,0 +1,129 @@
+"""Signs of life while rounds are run: a bar on a terminal or in a notebook, elsewhere a line every so often."""
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from .units import spoken
+
+FIRST, THEN = 5.0, 30.0  # seconds until the first line, and between lines
+LOGGER = logging.getLogger("perfed")  # set above INFO, or disabled, it switches all of this off
+
+Heard = Callable[[int, Any], None]  # seed, and the round, or what is told of it
+
+
+class Word(NamedTuple):
+    """What is told of a round that another process ran."""
+
+    number: int
+    accuracy: float | None = None
+    run: str = ""  # which of several
+
+
+def word(done: Any, run: str = "") -> Word:
+    """Return what is to be told of a round."""
+    if isinstance(done, Word):
+        return done
+    scores = getattr(done, "scores", {}).get("test")
+    if not scores:
+        return Word(getattr(done, "number", done), None, run)
+    from .evaluate.scores import columns
+    from .evaluate.summary import average
+
+    return Word(done.number, average(columns(scores)), run)
+
+
+class Lines:
+    """Says, every so often, how far a run is."""
+
+    def __init__(
+        self, total: int | None, what: str, say: Callable[[str], object], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.total, self.what, self.say, self.clock = total, what, say, clock
+        self.done, self.began = 0, clock()
+        self.due = self.began + FIRST
+
+    def __call__(self, seed: int, done: Any) -> None:
+        """Count a round, and say so if it is time."""
+        told, now = word(done), self.clock()
+        self.done += 1
+        if now < self.due:
+            return
+        self.due = now + THEN
+        self.say(", ".join([f"{told.run or self.what} seed {seed} round {told.number}", *self._more(told, now - self.began)]))
+
+    def _more(self, told: Word, spent: float) -> Iterator[str]:
+        if told.accuracy is not None:
+            yield f"accuracy {told.accuracy:.3f}"
+        if self.total and self.done <= self.total:
+            yield f"about {spoken(spent / self.done * (self.total - self.done))} left"
+
+
+def wanted(asked: bool) -> bool:
+    """Return whether to show anything: not where it was switched off, nor where the logger `perfed` is quiet."""
+    return asked and not LOGGER.disabled and LOGGER.level <= logging.INFO
+
+
+@contextmanager
+def shown(total: int | None, what: str, *, progress: bool = True, on_round: Heard | None = None) -> Iterator[Heard | None]:
+    """Yield what is to hear of every round: it shows how far the run is, and passes the round on.
+
+    Args:
+        total: how many rounds there will be, the start of each seed counted as one; None if nobody knows.
+        what: what the rounds are of.
+        progress: whether to show anything; the logger ``perfed``, set above ``INFO``, switches it off too.
+        on_round: who else hears of every round.
+
+    Examples:
+        >>> with shown(3, "fedavg", progress=False) as heard:
+        ...     print(heard)
+        None
+    """
+    if not wanted(progress):
+        yield on_round
+        return
+    with _drawn(total, what) if _draws() else _told(total, what) as tell:
+
+        def heard(seed: int, done: Any) -> None:
+            tell(seed, done)
+            if on_round:
+                on_round(seed, done)
+
+        yield heard
+
+
+def _draws() -> bool:
+    """Return whether a bar can be drawn: on a terminal, or in a notebook with widgets."""
+    if "ipykernel" in sys.modules:
+        return find_spec("ipywidgets") is not None
+    return sys.stderr.isatty()
+
+
+@contextmanager
+def _told(total: int | None, what: str) -> Iterator[Heard]:
+    def say(text: str) -> None:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+    yield Lines(total, what, say)
+
+
+@contextmanager
+def _drawn(total: int | None, what: str) -> Iterator[Heard]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+
+        def heard(seed: int, done: Any) -> None:
+            told = word(done)
+            text = f"{told.run or what} seed {seed} round {told.number}"
+            bar.update(task, advance=1, description=text + ("" if told.accuracy is None else f"  accuracy {told.accuracy:.3f}"))
+
+        yield heard

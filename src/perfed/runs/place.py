@@ -1,0 +1,159 @@
+"""One seed of a run on disk: its files' names, and how each is written, read and locked."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..data.text import Vocabulary
+from ..disk import get_object, hash_file, locked, put, put_json, writing
+from ..errors import RunError
+from ..partition import Split
+from ..transport import Private, Store
+from ..trees import Tree
+from .lines import Lines
+from .states import GOES_ON, read_state, write_state
+
+
+class SeedFolder:
+    """One seed of a run on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.number = path, int(path.name.removeprefix("seed-"))
+        self.lines = Lines(path / "rounds.jsonl")
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the folder for this process; a second one that trains in it would tear its lines and states."""
+        with locked(self.path / "lock") as held:
+            if not held:
+                raise RunError(f"'{self.path}' is being trained by another process; wait for it or end it")
+            yield
+
+    @property
+    def clients(self) -> dict[str, Any]:
+        """Who the clients are: names, sizes, labels, classes, and the majority's scores."""
+        return get_object(self.path / "clients.json")
+
+    def put_clients(self, found: Mapping[str, Any]) -> None:
+        put_json(self.path / "clients.json", found)
+
+    def split(self) -> Split:
+        """Return who owns what."""
+        return Split.load(self.path / "split.safetensors")
+
+    def put_split(self, split: Split) -> None:
+        with writing(self.path):
+            split.save(self.path / "split.safetensors")
+
+    def vocabulary(self) -> Vocabulary | None:
+        """Return the words of the training texts, where there are texts."""
+        path = self.path / "vocabulary.json"
+        return Vocabulary.load(path) if path.exists() else None
+
+    def keep_vocabulary(self, vocabulary: Vocabulary) -> None:
+        path = self.path / "vocabulary.json"
+        if not path.exists():
+            vocabulary.save(path)
+
+    @property
+    def transport(self) -> dict[str, Any] | None:
+        """Which transport the seed was begun with, and why."""
+        path = self.path / "transport.json"
+        if not path.exists():
+            return None
+        found = get_object(path)
+        if not isinstance(found.get("name"), str):
+            raise RunError(f"'{path}' is damaged: it names no transport")
+        return found
+
+    def put_transport(self, found: Mapping[str, Any]) -> None:
+        put_json(self.path / "transport.json", found)
+
+    @property
+    def final(self) -> dict[str, Any] | None:
+        """The digest, the rounds and the seconds of a finished seed."""
+        path = self.path / "final.json"
+        return get_object(path) if path.exists() else None
+
+    def put_final(self, found: Mapping[str, Any]) -> None:
+        put_json(self.path / "final.json", found, kept=GOES_ON)
+
+    def finished(self, rounds: int = 0) -> bool:
+        """Return whether the seed has had so many rounds."""
+        final = self.final
+        return final is not None and final["rounds"] >= rounds
+
+    @property
+    def reached(self) -> int | None:
+        """The round of the last checkpoint."""
+        note = self._note()
+        return None if note is None else int(note["round"])
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the seed can be trained further: a record that is kept without states has no split."""
+        return (self.path / "split.safetensors").exists()
+
+    def keep_record(self, target: "SeedFolder") -> None:
+        """Copy what tables and pages read of the seed, without its states."""
+        for name in ("clients.json", "final.json", "transport.json", *(note.name for note in self.path.glob("attack-*.json"))):
+            if (self.path / name).exists():
+                put(target.path / name, (self.path / name).read_bytes())
+        self.lines.pack(target.lines)
+
+    @property
+    def states(self) -> list[Path]:
+        """The files of the last checkpoint."""
+        return sorted(self.path.glob("checkpoint-*.safetensors"))
+
+    def save(self, number: int, server: Tree, store: Store) -> None:
+        """Write the state after round ``number``: first the tensors under a new name, then the note that points to them."""
+        self.lines.sync()
+        path = self.path / f"checkpoint-{number}.safetensors"
+        write_state(path, server, store)
+        put_json(self.path / "checkpoint.json", {"round": number, "file": path.name, "sha256": hash_file(path)}, kept=GOES_ON)
+        for old in self.path.glob("checkpoint-*.safetensors*"):
+            if old != path:
+                old.unlink()
+
+    def load(self, server: Tree, store: Store, template: Private) -> tuple[int, Tree]:
+        """Return round and server of the last checkpoint, and fill ``store``."""
+        note = self._note()
+        if note is None:
+            raise RunError(f"'{self.path}' has no checkpoint yet; let it finish a round")
+        path = self.path / str(note.get("file"))
+        if not path.is_file() or hash_file(path) != note.get("sha256"):
+            raise RunError(f"checkpoint '{path}' is damaged or missing: its SHA-256 is not the recorded one")
+        return int(note["round"]), read_state(path, server, store, template)
+
+    def _note(self) -> dict[str, Any] | None:
+        path = self.path / "checkpoint.json"
+        return get_object(path) if path.exists() else None
+
+    def keep(self, number: int, server: Tree, store: Store) -> None:
+        """Keep the state after round ``number`` for analyses, beside those of other rounds."""
+        folder = self.path / "snapshots"
+        with writing(folder, GOES_ON):
+            folder.mkdir(exist_ok=True)
+        write_state(folder / f"round-{number}.safetensors", server, store)
+
+    @property
+    def snapshots(self) -> dict[int, Path]:
+        """The states that were kept for analyses, by round."""
+        found = {int(path.stem[6:]): path for path in (self.path / "snapshots").glob("round-*.safetensors")}
+        return dict(sorted(found.items()))
+
+    @property
+    def refusals(self) -> Path:
+        """Where a deployment notes what it refused."""
+        return self.path / "refused.jsonl"
+
+    @property
+    def silos(self) -> Path:
+        """Where a deployment keeps what every silo said of itself."""
+        return self.path / "silos.json"
+
+    def note(self, name: str) -> Path:
+        """Return where a result of this seed's own is kept, such as an attack's."""
+        return self.path / f"{name}.json"

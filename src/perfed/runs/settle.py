@@ -1,0 +1,74 @@
+"""What an experiment leaves open is settled by its data; and who the clients are, in a sentence."""
+
+from typing import TYPE_CHECKING
+
+from .. import models
+from ..data import Samples
+from ..federation import Federation
+from .experiment import Choice, Experiment
+
+if TYPE_CHECKING:
+    from .assemble import Shared
+
+MADE = {  # how a partition that does not follow the data's groups made the clients
+    "client_dirichlet": "made by Dirichlet {alpha:g}, of {train_size} training samples",
+    "client_pathological": "made with {classes_per_client} classes each, of {train_size} training samples",
+    "dirichlet": "made by Dirichlet {alpha:g}",
+    "iid": "made by sharing the samples evenly",
+    "pathological": "made with {classes_per_client} classes each",
+}
+
+
+def settled(experiment: Experiment, samples: Samples) -> Experiment:
+    """Return an experiment in which the partition and the network that nobody chose are those that fit the data."""
+    changed = {}
+    if experiment.partition.open:
+        changed["partition"] = Choice(name=partition(experiment.clients, samples))
+    if experiment.model.open:
+        changed["model"] = Choice(name=network(samples))
+    return experiment.but(**changed) if changed else experiment
+
+
+def partition(clients: int | None, samples: Samples) -> str:
+    """Return the usual partition of a data set: its own groups as clients, where it has some and so many are asked for."""
+    groups = 0 if samples.group is None else len(set(samples.group.tolist()))
+    if groups < 2:
+        return "dirichlet"
+    if samples.test is not None and samples.group is not None and _in_both(samples):
+        return "domains" if clients is None or clients % groups == 0 else "dirichlet"
+    return "natural" if clients in (None, groups) else "dirichlet"
+
+
+def _in_both(samples: Samples) -> bool:
+    """Return whether every group has samples in the official training part and in the test part."""
+    assert samples.group is not None and samples.test is not None
+    everyone = set(samples.group.tolist())
+    return set(samples.group[samples.test].tolist()) == everyone == set(samples.group[~samples.test].tolist())
+
+
+def network(samples: Samples) -> str:
+    """Return the usual network for a data set."""
+    return models.usual(samples.kind, samples.shape)
+
+
+def introduced(experiment: Experiment, shared: "Shared") -> str:
+    """Return who the clients are: how many, how they came about, how much they have, and what of the data is not used."""
+    split, samples = shared.splits[experiment.seeds[0]], shared.samples
+    sizes = split.sizes().sum(1).tolist()
+    how = str(split.settings.get("partition", ""))
+    if isinstance(experiment.data.made, Federation):
+        origin = "as they were given"
+    elif experiment.split is not None:
+        origin = "from the split that was given"
+    elif how in MADE:
+        origin = MADE[how].format(**split.settings)
+    else:
+        origin = f", {'groups' if how == 'natural' else 'domains'} of the data: {_listed(list(split.names))}"
+    each = f"{min(sizes):,} samples each" if min(sizes) == max(sizes) else f"{min(sizes):,} to {max(sizes):,} samples each"
+    unused = f"; the {len(samples.groups)} groups in the data are not used" if how in MADE and len(samples.groups) > 1 else ""
+    start = f"{len(sizes)} clients{origin}; {each}" if origin.startswith(",") else f"{len(sizes)} clients {origin}, {each}"
+    return f"{start}{unused}; network: {experiment.model.name}"
+
+
+def _listed(names: list[str], most: int = 6) -> str:
+    return ", ".join(names if len(names) <= most else [*names[: most - 1], f"… and {len(names) - most + 1} more"])

@@ -1,0 +1,50 @@
+"""What is kept of a table without its states shows the same digits, and is not taken for something to go on with."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from perfed.cli.commands import app
+from perfed.errors import RunError
+
+WORDS = ["paper", "fedcp/table2", "--only", "mnist-dirichlet,fedavg,fedper"]
+TINY = [
+    *("--rounds", "2", "--seeds", "0,1", "--stand-in", "--workers", "1"),
+    *("clients=3", "partition.alpha=5.0", "model=mlp", "data.fraction=0.2", "transport=serial"),
+]
+
+
+@pytest.fixture(autouse=True)
+def nothing_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    monkeypatch.setenv("PERFED_DATA", str(tmp_path_factory.mktemp("none")))
+    monkeypatch.setenv("PERFED_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+def said(*words: str) -> str:
+    return CliRunner().invoke(app, list(words), catch_exceptions=False).stdout
+
+
+def test_what_is_kept_shows_the_same_digits_in_less_room(tmp_path: Path) -> None:
+    runs, kept = tmp_path / "runs", tmp_path / "kept"
+    first = said(*WORDS, *TINY, "--out", str(runs), "--keep", str(kept))
+    assert said(*WORDS, "--show", "--out", str(kept)).replace(str(kept), "") == first.replace(str(runs), "")
+    files = [path for path in kept.rglob("*") if path.is_file()]
+    assert not [path for path in files if path.suffix == ".safetensors" or path.name == "rounds.jsonl"]
+    names = {path.name for path in files if "cells" in path.parts}
+    assert {"settings.yaml", "manifest.json", "summary.json", "clients.json", "final.json", "rounds.jsonl.gz"} <= names
+
+
+def test_seeds_that_are_only_kept_cannot_go_on(tmp_path: Path) -> None:
+    runs, kept = tmp_path / "runs", tmp_path / "kept"
+    said(*WORDS, *TINY, "--out", str(runs), "--keep", str(kept))
+    more = json.loads(said(*WORDS, *TINY, "--seeds", "0,1,2", "--out", str(kept), "--json"))
+    assert all("keeps the record of a run without its states" in why for why in more["refused"].values())
+    assert len(more["refused"]) == 2
+
+
+def test_nothing_is_kept_where_nothing_was_run_or_onto_the_runs_themselves(tmp_path: Path) -> None:
+    said(*WORDS, *TINY, "--out", str(tmp_path))
+    with pytest.raises(RunError, match="is where the runs are; --keep names another folder"):
+        said(*WORDS, "--show", "--out", str(tmp_path), "--keep", str(tmp_path))
