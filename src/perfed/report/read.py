@@ -13,6 +13,7 @@ from perfed.errors import InputError, RunError
 from perfed.evaluate.summary import Moment, choose, rates, summarise
 from perfed.report.names import label, position, title
 from perfed.runs.folder import RunFolder
+from perfed.runs.parse import flat
 
 USUAL = {"report": "weighted", "best": "round", "series": "test"}  # options of a summary unless said otherwise
 PLACES = ("out", "name")  # settings that say where a run is written
@@ -110,20 +111,6 @@ def labels(runs: Sequence[Run]) -> list[str]:
         names.append(name)
     repeated = {name for name, times in Counter(names).items() if times > 1}
     return [f"{name} [{run.path.name}]" if name in repeated else name for name, run in zip(names, runs, strict=True)]
-
-
-def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return settings as ``{"method.align": 5}``; ``method: {name: fedcp}`` becomes ``{"method": "fedcp"}``."""
-    found: dict[str, Any] = {}
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            inner = flat(value, f"{prefix}{key}.")
-            if f"{prefix}{key}.name" in inner:
-                inner = {f"{prefix}{key}": inner.pop(f"{prefix}{key}.name"), **inner}
-            found |= inner
-        else:
-            found[f"{prefix}{key}"] = value
-    return found
 
 
 def differing(runs: Sequence[Run]) -> list[str]:

@@ -10,9 +10,10 @@ from perfed.report import figures, pictures
 from perfed.report.formats import ANCHORS, MOMENTS, USUAL
 from perfed.report.gains import same_clients
 from perfed.report.names import title
-from perfed.report.read import PLACES, Run, differing, flat, labels
+from perfed.report.read import PLACES, Run, differing, labels
 from perfed.report.significance import paired
 from perfed.report.tables import MISSING, Cell, Table, quoted
+from perfed.runs.parse import flat
 from perfed.units import signed, weighed
 
 if TYPE_CHECKING:
