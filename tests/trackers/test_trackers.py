@@ -3,6 +3,9 @@
 import json
 import logging
 import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -100,12 +103,28 @@ def test_mlflow_writes_to_sqlite_and_goes_on_in_the_same_run(tmp_path: Path) -> 
         assert base.execute("select value from params where key = 'method'").fetchone() == ("fedcp",)
 
 
+def test_the_cells_of_a_comparison_are_tracked_in_their_own_processes(tmp_path: Path) -> None:
+    pytest.importorskip("wandb")
+    pytest.importorskip("tensorboard")
+    words = [*JOB[1:], "methods=fedper", "rounds=1", f"out={tmp_path}", "name=both", "track=tensorboard,wandb", "workers=2"]
+    subprocess.run([sys.executable, "-c", "from perfed.cli import main; main()", "compare", *words], check=True, timeout=900)
+    for method in ("fedper", "local"):
+        seed = tmp_path / "both" / method / "seed-0"
+        assert [step for step, _ in scalars(seed / "tensorboard")["test/accuracy"]] == [0, 1]
+        (file,) = seed.glob("wandb/offline-run-*/run-*.wandb")
+        assert b"test/accuracy" in file.read_bytes()
+
+
 def test_wandb_writes_offline(tmp_path: Path) -> None:
     pytest.importorskip("wandb")
     folder = write_run(tmp_path / "run", "fedcp", rounds=4)
     told(str(folder), "--to", "wandb")
     (file,) = (folder / "seed-0").glob("wandb/offline-run-*/run-*.wandb")
-    assert b"test/accuracy" in file.read_bytes()
+    end = time.monotonic() + 300
+    while b"test/accuracy" not in file.read_bytes():  # wandb's own process writes it, in its own time
+        if time.monotonic() > end:
+            pytest.fail("wandb wrote nothing")
+        time.sleep(0.05)
 
 
 class Broken:

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
-from perfed.errors import MissingExtra, extra, install, suggest
+from perfed.errors import MissingExtra, install, suggest
 from perfed.rounds import Round, line_of
 from perfed.trackers.tracker import About, Tracker, values
 
@@ -22,7 +23,8 @@ def check(names: Sequence[str]) -> None:
     for name in names:
         if name not in LIBRARIES:
             raise suggest("tracker", name, LIBRARIES)
-        extra(LIBRARIES[name], name)
+        if find_spec(LIBRARIES[name]) is None:  # not imported: what it starts would not survive the fork of a cell
+            raise MissingExtra(f"{LIBRARIES[name]} is not installed; {install(name)}")
 
 
 def opened(name: str, about: About) -> Tracker:

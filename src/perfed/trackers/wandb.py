@@ -1,6 +1,7 @@
 """Weights & Biases: a run per seed in the project `perfed`; without a key it writes offline, for `wandb sync` later."""
 
 import logging
+import multiprocessing
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -39,8 +40,12 @@ class WandB:
         self.run.log(dict(numbers), step=step)
 
     def close(self) -> None:
-        """End the run."""
+        """End the run; its own process goes on writing for a moment."""
         self.run.finish()
+        if multiprocessing.parent_process() is not None:  # a forked process ends without waiting for that
+            import wandb
+
+            wandb.teardown()
 
 
 def _key() -> bool:
