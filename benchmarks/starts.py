@@ -2,53 +2,44 @@
 
 import argparse
 import os
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
-from perfed.build import samples_of, split_of, task_of
-from perfed.job import Job
-
-from perfed import settings as setting
-from perfed.rounds import Protocol, rounds
-from perfed.transport import Private, Serial, one_thread
+from perfed.evaluate.scores import columns
+from perfed.evaluate.summary import average
+from perfed.rounds import Protocol, Span, rounds
+from perfed.runs import parse
+from perfed.runs.assemble import assemble
+from perfed.runs.seed import Seed
+from perfed.transport import Serial, one_thread
 
 METHODS = ("fedcp", "fedcac", "dualfed", "gpfl", "fedpick", "fedper", "fedrep", "fedproto")
 STARTS = ("seeded", "entropy", "shared", "pass")
 SHOWN = (12, 30)
 
 
-def start(job: Job, way: str, secrets: list[int]) -> None:
+def start(one: Seed, way: str, secrets: list[int]) -> None:
     """Give every client its private start."""
-    for i in range(len(job.federation)):
+    made = one.made
+    for i in range(len(made.federation)):
         if way in ("entropy", "shared"):
             secret = secrets[i] if way == "entropy" else secrets[0]
-            job.store[i] = Private(job.method.init(task_of(job.settings, job.federation, secret), len(job.federation))[1], {})
+            one.store[i] = assemble(made.experiment, secret, made.federation).first
         elif way == "pass":  # common start, then a training of one's own whose answer nobody sees
-            _, job.store[i], _ = job.site.train(i, job.method.send(job.server, i), job.store[i], 0)
+            _, one.store[i], _ = made.site.train(i, made.method.send(made.server, i), one.store[i], 0)
 
 
 def accuracies(method: str, way: str, overrides: list[str]) -> Iterator[tuple[int, float]]:
     """Yield rounds with the accuracy over all clients' test samples."""
-    settings = setting.load(None, [f"method={method}", "data=digits", f"rounds={SHOWN[-1]}", *overrides])
-    seed, samples = settings.seeds[0], samples_of(settings)
-    with tempfile.TemporaryDirectory() as place, one_thread():
-        job = Job(settings, seed, Path(place), samples, split_of(settings, samples, seed))
-        start(job, way, [int.from_bytes(os.urandom(7), "little") for _ in range(len(job.federation))])
-        loop = rounds(
-            job.method,
-            job.server,
-            Serial(job.site, job.store),
-            settings.sampling,
-            Protocol(every=1, parts=("test",)),
-            seed=seed,
-            clients=len(job.federation),
-            count=settings.rounds,
-        )
-        for done in loop:
+    asked = parse.load(None, [f"method={method}", "data=digits", f"rounds={SHOWN[-1]}", *overrides])
+    seed = asked.seeds[0]
+    with one_thread():
+        one = Seed(assemble(asked, seed))
+        made, count = one.made, len(one.made.federation)
+        start(one, way, [int.from_bytes(os.urandom(7), "little") for _ in range(count)])
+        protocol, span = Protocol(every=1, parts=("test",)), Span(seed, count, asked.rounds)
+        for done in rounds(made.method, made.server, Serial(made.site, one.store), asked.sampling, protocol, span):
             if done.number in SHOWN:
-                scores = done.scores["test"]
-                yield done.number, sum(s.correct for s in scores) / sum(s.count for s in scores)
+                yield done.number, average(columns(done.scores["test"]))
 
 
 def main() -> None:

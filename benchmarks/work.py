@@ -11,7 +11,7 @@ from perfed.federation import Federation
 from perfed.local import Budget
 from perfed.methods import find
 from perfed.models import build
-from perfed.rounds import Protocol, Round, rounds
+from perfed.rounds import Protocol, Round, Span, rounds
 from perfed.sampling import Sampling
 from perfed.task import Task
 from perfed.transport import Private, Site, Store, Transport
@@ -71,9 +71,7 @@ class Play:
         self.store = Store(first, len(federation))
         self.transport: Transport = make(self.site, self.store)
         protocol = Protocol(every=every, parts=("test",))
-        self._rounds = rounds(
-            chosen, server, self.transport, sampling or Sampling(), protocol, seed=0, clients=len(federation), count=count
-        )
+        self._rounds = rounds(chosen, server, self.transport, sampling or Sampling(), protocol, Span(0, len(federation), count))
         next(self._rounds)  # round 0: everyone is tested with the start, which also warms the workers up
 
     def __call__(self) -> Round:

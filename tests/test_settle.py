@@ -12,7 +12,7 @@ from perfed.cli.commands import app
 from perfed.data import Samples
 from perfed.errors import InputError
 from perfed.runs import parse
-from perfed.runs.assemble import Shared
+from perfed.runs.assemble import SharedData
 from perfed.runs.settle import introduced, settled
 
 
@@ -23,9 +23,9 @@ def grouped(tmp_path: Path, *, test: bool = False, groups: int = 4) -> str:
     return f"npz:{tmp_path / 'own.npz'}"
 
 
-def asked(*words: str) -> tuple[perfed.Experiment, Shared]:
+def asked(*words: str) -> tuple[perfed.Experiment, SharedData]:
     experiment = parse.load(None, words)
-    shared = Shared.of(experiment)
+    shared = SharedData.of(experiment)
     return settled(experiment, shared.samples), shared
 
 

@@ -181,7 +181,7 @@ def compare(
     asked = comparing.listed(entries, _asked(None, given, several=True))
     temporary = TemporaryDirectory(prefix="perfed-") if out is None else None
     first = asked.first.but(out=Path(temporary.name if temporary else str(out)))
-    asked = comparing.Comparison((first, *asked.experiments[1:]))
+    asked = comparing.Lineup((first, *asked.experiments[1:]))
     began = perf_counter()
     with shown(asked.total, "compare", progress=progress, on_round=on_round) as heard:
         folder = comparing.run(asked, heard, "perfed.compare")

@@ -49,6 +49,7 @@ def put(path: Path, content: bytes | Callable[[Path], object], *, kept: str = ""
     """
     half = path.with_name(path.name + ".half")
     with writing(path, kept):
+        half.unlink(missing_ok=True)  # left by a process that ended right here
         if callable(content):
             content(half)
             with half.open("rb") as file:
@@ -59,7 +60,7 @@ def put(path: Path, content: bytes | Callable[[Path], object], *, kept: str = ""
                 file.flush()
                 os.fsync(file.fileno())
         half.replace(path)
-        _sync(path.parent)
+        _sync_folder(path.parent)
 
 
 def put_json(path: Path, content: Any, *, kept: str = "") -> None:
@@ -120,11 +121,18 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[bool]:
             yield True
 
 
+def sync(path: Path, *, kept: str = "") -> None:
+    """See to it that what was written to a file is on the disk."""
+    if path.exists():
+        with writing(path, kept), path.open("rb") as file:
+            os.fsync(file.fileno())
+
+
 def _hidden(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _sync(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -4,46 +4,14 @@ from typing import Any
 
 from . import sources
 from .errors import suggest
-from .methods import CATALOGUE
+from .methods import CATALOGUE, crosses
 from .methods import title as title_of
 
 NORM = "who owns BatchNorm: all averaged, local_stats, local_all (set as norm=)"
-# What goes down, up and stays, field by field: `catalogue.describe` finds it by a round, a test compares the two.
-CROSSING = {
-    "apfl": ("body head", "body head", "own share"),
-    "apple": ("others own round shares", "body head", "state"),
-    "ditto": ("body head", "body head", "body head"),
-    "dualfed": ("encoder global_classifier", "encoder global_classifier", "personal_classifier projector"),
-    "fedala": ("body head", "body head", "mixing settled top"),
-    "fedamp": ("body head", "body head", "body head"),
-    "fedavg": ("body head", "body head", ""),
-    "fedavgft": ("body head", "body head", ""),
-    "fedbabu": ("body", "body", "head"),
-    "fedbn": ("body head", "body head", "kept"),
-    "fedcac": ("body head", "critical params", "body head"),
-    "fedcp": ("body head policy", "body head policy", "head"),
-    "fedetf": ("body projection scale", "body projection scale", ""),
-    "fedfomo": ("models sent", "gains params ticket", "body head"),
-    "fedper": ("body", "body", "head"),
-    "fedphp": ("body head", "body head", "heirloom visits"),
-    "fedpick": ("encoder head", "encoder head", "chosen rejected selector"),
-    "fedproto": ("centres known", "centres known", "body head"),
-    "fedprox": ("body head", "body head", ""),
-    "fedrep": ("body", "body", "head"),
-    "fedrod": ("body head", "body head", "head"),
-    "gpfl": ("body embeddings valve", "body embeddings valve", "head shares"),
-    "lgfedavg": ("common head", "common head", "begun body"),
-    "local": ("", "", "body head"),
-    "moon": ("body head", "body head", "body"),
-    "perfedavg": ("body head", "body head", ""),
-    "pfedme": ("body head", "body head", "body head"),
-    "scaffold": ("control model", "change model", "body head"),
-    "spherefed": ("body", "body", ""),
-}
 
 
 def everything() -> list[dict[str, Any]]:
-    """Return every method: name, paper, fields, what goes up, down and stays private, where the table has it."""
+    """Return every method: name, paper, fields, what goes up, down and stays private, where its class says so."""
     return [entry(name) | crossing(name) for name in sorted(CATALOGUE)]
 
 
@@ -56,8 +24,8 @@ def entry(name: str) -> dict[str, Any]:
 
 
 def crossing(name: str) -> dict[str, list[str]]:
-    """Return the fields that go down, go up and stay; nothing of a method that the table does not have."""
-    return {way: own.split() for way, own in zip(("down", "up", "private"), CROSSING.get(name, ()), strict=False)}
+    """Return the fields that go down, go up and stay, as the method's class says; nothing where it does not."""
+    return {way: own.split() for way, own in zip(("down", "up", "private"), crosses(name).split("|"), strict=False)}
 
 
 def meanings(name: str) -> list[dict[str, Any]]:

@@ -37,7 +37,7 @@ def word(done: Any, run: str = "") -> Word:
     return Word(done.number, average(columns(scores)), run)
 
 
-class Lines:
+class Spoken:
     """Says, every so often, how far a run is."""
 
     def __init__(
@@ -109,7 +109,7 @@ def _told(total: int | None, what: str) -> Iterator[Heard]:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
 
-    yield Lines(total, what, say)
+    yield Spoken(total, what, say)
 
 
 @contextmanager

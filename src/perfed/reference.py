@@ -11,6 +11,7 @@ from .errors import suggest
 from .methods import CATALOGUE
 
 EXPERIMENT = ("Experiment", "runs/experiment.py")
+SETS = ("data/catalogue.py", "data/domain_sets.py")  # where the entries of data sets are
 PARTITION = tuple(f"partition/{name}.py" for name in ("owned", "pooled", "clientwise", "grouped"))
 MODEL = tuple(f"models/{name}.py" for name in ("alexnet", "cnn", "digits", "mlp", "resnet", "sensors", "text"))
 GROUPS = ("budget", "sampling", "inputs", "text")  # settings that are made of others
@@ -130,8 +131,8 @@ def _models() -> dict[str, tuple[sources.Field, ...]]:
 
 
 def _data() -> dict[str, tuple[sources.Field, ...]]:
-    known = {field.name: field for field in sources.fields("Options", "data/entry.py")}
-    sets = {entry["name"]: entry.get("options", ()) for entry in sources.calls("data/catalogue.py", "Entry")}
+    known = {field.name: field for field in sources.fields("ReaderOptions", "data/entry.py")}
+    sets = {entry["name"]: entry.get("options", ()) for file in SETS for entry in sources.calls(file, "Entry")}
     sets |= {f"{scheme}:": allowed for scheme, (_, allowed) in sources.constant("data/own.py", "SCHEMES").items()}
     return {name: tuple(known[option] for option in (*own, "fraction")) for name, own in sets.items()}
 

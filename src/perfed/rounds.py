@@ -37,19 +37,21 @@ class Round:
     seconds_test: float = 0.0
 
 
+@dataclass(frozen=True)
+class Span:
+    """Which rounds are run: from what they are drawn, over how many clients, up to which, and after which."""
+
+    seed: int
+    clients: int
+    count: int
+    first: int = 0
+
+
 def rounds(
-    method: Method[Any, Any, Any, Any],
-    server: Tree,
-    transport: Transport,
-    sampling: Sampling,
-    protocol: Protocol,
-    *,
-    seed: int,
-    clients: int,
-    count: int,
-    first: int = 0,
+    method: Method[Any, Any, Any, Any], server: Tree, transport: Transport, sampling: Sampling, protocol: Protocol, span: Span
 ) -> Iterator[Round]:
-    """Run rounds ``first`` + 1 … ``count`` and yield what each produced; a run from the start yields round 0 too."""
+    """Run rounds ``first`` + 1 … ``count`` of a span and yield what each produced; from the start yield round 0 too."""
+    seed, clients, count, first = span.seed, span.clients, span.count, span.first
     everyone = range(clients)
     if first == 0:
         yield _tested(Round(0, server, []), transport, protocol, everyone)

@@ -15,7 +15,7 @@ STATES = ("finished", "running", "stopped", "damaged")
 
 
 @dataclass(frozen=True)
-class Entry:
+class Shelved:
     """A run or a comparison on the shelf."""
 
     path: Path
@@ -33,7 +33,7 @@ class Entry:
         return self.__dict__ | {"path": str(self.path)}
 
 
-def entries(root: Path) -> list[Entry]:
+def entries(root: Path) -> list[Shelved]:
     """Return every run and comparison in a folder or below, the latest last."""
     if not root.is_dir():
         raise RunError(f"there is no folder '{root}'; `perfed run` makes one, out= names another")
@@ -59,7 +59,7 @@ def runs(path: Path) -> list[RunFolder]:
     raise RunError(f"'{path}' is no run and no comparison; `perfed runs` lists them")
 
 
-def entry(path: Path) -> Entry:
+def entry(path: Path) -> Shelved:
     """Return what is known of a run or a comparison; damage is part of it."""
     size = weight(path)
     try:
@@ -73,9 +73,9 @@ def entry(path: Path) -> Entry:
         state = "running" if busy else "finished" if ended else "stopped"
         best = max((score for run in own if (score := best_of(run)) is not None), default=None)
         what = f"{methods} on {name(settings[0]['data'])}"
-        return Entry(path, what, str(own[0].manifest["began"]), sum(reached), total, best, size, state)
+        return Shelved(path, what, str(own[0].manifest["began"]), sum(reached), total, best, size, state)
     except (PerfedError, KeyError, TypeError, ValueError, IndexError) as wrong:
-        return Entry(path, "?", "", 0, 0, None, size, "damaged", str(wrong))
+        return Shelved(path, "?", "", 0, 0, None, size, "damaged", str(wrong))
 
 
 def name(choice: Any) -> str:

@@ -118,7 +118,6 @@ TELLS = {  # words that no setting stands for
     "rounds_per_epoch": "a round is one exchange; budget.epochs are the passes over a client's samples in it",
     "num_classes": "the number of classes comes with the data",
     "classes": "the number of classes comes with the data; partition.classes_per_client is how many of them a client has",
-    "metrics": "every run records accuracy and loss of every client",
     "verbose": "--json prints a machine-readable result; progress goes to standard error by itself",
     "resume": "`perfed resume FOLDER` finishes an interrupted run",
     "loss": "the loss is the cross-entropy; a method of one's own may have another",

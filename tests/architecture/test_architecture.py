@@ -114,3 +114,42 @@ def test_help_waits_for_nothing_heavy() -> None:
     code = f"import sys, perfed.cli.commands; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_package_imports_itself_one_way() -> None:
+    """Relative imports throughout: a second way would be a second dialect."""
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                assert node.level or (node.module or "").split(".")[0] != "perfed", f"{path}:{node.lineno}"
+
+
+def test_no_class_name_has_two_meanings() -> None:
+    """A method's own states (Server, Up, Down, Mine, Model) are the paper's words, and each file's own."""
+    homes: dict[str, Path] = {}
+    for path in FILES:
+        if unit(path) == "methods":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                assert node.name not in homes, f"{node.name} in {path} and {homes[node.name]}"
+                homes[node.name] = path
+
+
+def test_the_run_folders_file_names_are_known_to_one_package() -> None:
+    names = ("rounds.jsonl", "clients.json", "final.json", "manifest.json", "settings.yaml", "compare.json", "checkpoint.json")
+    for path in FILES:
+        if unit(path) == "runs":
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings may speak of them
+        used = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and n.value in names and id(n) not in said]
+        assert not used, f"{path}:{used[0].lineno} spells {used[0].value}"
+
+
+def test_write_then_rename_and_locks_are_in_one_place() -> None:
+    allowed = {"disk.py", "data/download.py"}  # a download resumes: its half-written file is the point
+    for path in FILES:
+        text = path.read_text(encoding="utf-8")
+        if path.relative_to(SRC).as_posix() not in allowed:
+            assert "fcntl" not in text and "os.fsync" not in text.replace("os.fsync(file.fileno())  # a line", ""), path

@@ -8,7 +8,7 @@ FILE, FUNCTION, PARAMETERS = 350, 50, 7
 FACE = ("face.py", "api.py", "__init__.py", "cli/")  # what people call may take more
 
 # What is larger today; nothing may be added, and what has become smaller must leave.
-FILES = {"data/catalogue.py"}
+FILES: set[str] = set()
 FUNCTIONS: set[str] = set()
 CALLED = {
     "analysis/attack.py:control",
@@ -16,8 +16,6 @@ CALLED = {
     "analysis/inversion.py:invert_by_direction",
     "data/inputs.py:inputs_for",
     "data/samples.py:of",
-    "rounds.py:rounds",
-    "transport/pooled.py:_hand",
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from perfed import listing, models
 from perfed.data import CATALOGUE
-from perfed.data.facts import Facts, facts
+from perfed.data.facts import DataFacts, facts
 from perfed.errors import InputError
 from perfed.methods import CATALOGUE as METHOD_CATALOGUE
 from perfed.runs import describe as catalogue
@@ -18,7 +18,7 @@ METHODS = sorted(METHOD_CATALOGUE)
 
 @pytest.mark.parametrize("name", METHODS)
 def test_shapes_alone_give_what_a_round_gives(name: str) -> None:
-    round_, shapes = (catalogue.traffic(name, "cnn_bn", Facts("image", (1, 8, 8), 10), device) for device in ("cpu", "meta"))
+    round_, shapes = (catalogue.traffic(name, "cnn_bn", DataFacts("image", (1, 8, 8), 10), device) for device in ("cpu", "meta"))
     assert round_ == shapes
 
 

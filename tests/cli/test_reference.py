@@ -38,7 +38,7 @@ def test_every_setting_is_listed_with_a_meaning() -> None:
 def test_options_are_those_of_the_code() -> None:
     from dataclasses import fields
 
-    from perfed.data.entry import Options
+    from perfed.data.entry import ReaderOptions
     from perfed.methods import find
     from perfed.models import MODELS, options_of
     from perfed.partition import PARTITIONS
@@ -49,7 +49,7 @@ def test_options_are_those_of_the_code() -> None:
         assert set(reference.options("partition", name)) == {f.name for f in fields(kind)}
     for name in MODELS:
         assert set(reference.options("model", name)) == set(options_of(name))
-    assert {s.leaf for s in reference.everything() if s.path.startswith("data.")} == {f.name for f in fields(Options)}
+    assert {s.leaf for s in reference.everything() if s.path.startswith("data.")} == {f.name for f in fields(ReaderOptions)}
 
 
 def test_every_example_can_be_typed_as_it_stands() -> None:

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from perfed.data import download as d
-from perfed.data.download import Remote
+from perfed.data.download import RemoteFile
 from perfed.errors import DataError
 
 BODY = bytes(range(256)) * 2000  # 512,000 bytes: several blocks
@@ -62,7 +62,7 @@ class Shop:
         self.server.server_close()
 
     def remote(self, **more):
-        return Remote(url=f"http://127.0.0.1:{self.server.server_port}/set.bin", **more)
+        return RemoteFile(url=f"http://127.0.0.1:{self.server.server_port}/set.bin", **more)
 
 
 @pytest.fixture(autouse=True)
@@ -185,7 +185,7 @@ def test_without_a_connection_the_sentence_says_so(tmp_path):
 
 def test_two_processes_do_not_write_the_same_file(tmp_path):
     with d.alone(tmp_path / ".set.bin.lock"), pytest.raises(DataError, match="another process is fetching set.bin"):
-        d.obtain(Remote(url="http://127.0.0.1:9/set.bin"), tmp_path)
+        d.obtain(RemoteFile(url="http://127.0.0.1:9/set.bin"), tmp_path)
 
 
 def packed(kind, members):
@@ -252,5 +252,5 @@ def test_the_cache_is_where_the_user_says(monkeypatch, tmp_path):
 
 
 def test_the_name_of_a_file_is_that_of_its_address():
-    assert Remote(url="http://127.0.0.1/a/UCI%20HAR.zip?x=1").name == "UCI HAR.zip"
-    assert Remote(url="http://127.0.0.1/a/b", file="c.zip").name == "c.zip"
+    assert RemoteFile(url="http://127.0.0.1/a/UCI%20HAR.zip?x=1").name == "UCI HAR.zip"
+    assert RemoteFile(url="http://127.0.0.1/a/b", file="c.zip").name == "c.zip"

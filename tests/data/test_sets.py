@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from perfed.data import CATALOGUE, fetch, listing, load
-from perfed.data.download import Remote
+from perfed.data.download import RemoteFile
 from perfed.errors import DataError, InputError
 
 
@@ -175,7 +175,7 @@ def idx_files(folder):
 
 def test_a_fetched_set_can_be_loaded(site, monkeypatch, tmp_path):
     folder, address = site
-    remotes = [Remote(url=address + file.name, md5=hashlib.md5(file.read_bytes()).hexdigest()) for file in idx_files(folder)]
+    remotes = [RemoteFile(url=address + file.name, md5=hashlib.md5(file.read_bytes()).hexdigest()) for file in idx_files(folder)]
     monkeypatch.setitem(CATALOGUE, "mnist", replace(CATALOGUE["mnist"], remotes=tuple(remotes)))
     seen = []
     place = fetch("mnist", progress=lambda *step: seen.append(step))
@@ -190,7 +190,7 @@ def test_a_fetched_archive_without_the_files_is_refused(site, monkeypatch):
     folder, address = site
     with zipfile.ZipFile(folder / "set.zip", "w") as packed:
         packed.writestr("readme.txt", "sorry")
-    wrong = replace(CATALOGUE["cifar10"], remotes=(Remote(url=address + "set.zip", unpack=True),))
+    wrong = replace(CATALOGUE["cifar10"], remotes=(RemoteFile(url=address + "set.zip", unpack=True),))
     monkeypatch.setitem(CATALOGUE, "cifar10", wrong)
     with pytest.raises(DataError, match="lacks data_batch_1.bin"):
         fetch("cifar10")
@@ -216,7 +216,7 @@ def test_digits_five_fetches_its_parts_and_names_the_rest(site, monkeypatch, tmp
     files = idx_files(folder)
     for name in ("mnist", "svhn", "usps"):
         entry = CATALOGUE[name]
-        remotes = tuple(Remote(url=address + f.name) for f in files)
+        remotes = tuple(RemoteFile(url=address + f.name) for f in files)
         monkeypatch.setitem(CATALOGUE, name, replace(entry, remotes=remotes, layouts=CATALOGUE["mnist"].layouts[:1]))
     with pytest.raises(DataError, match="must be got by hand and put below.*MNIST-M.*SynthDigits"):
         fetch("digits_five", into=tmp_path / "into", accept=True)

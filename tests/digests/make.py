@@ -20,7 +20,7 @@ from perfed.federation import Federation
 from perfed.local import Budget
 from perfed.methods import CATALOGUE, find
 from perfed.partition import build, split
-from perfed.rounds import Protocol, rounds
+from perfed.rounds import Protocol, Span, rounds
 from perfed.sampling import Sampling
 from perfed.task import Task
 from perfed.transport import Pooled, Serial, Site, Store
@@ -61,7 +61,7 @@ def digest_of(name: str, network: str, transport: str) -> str:
     store = Store(first, len(federation))
     carrier = Serial(site, store) if transport == "serial" else Pooled(site, store, 2)
     try:
-        for done in rounds(method, server, carrier, Sampling(ratio=0.8), Protocol(), seed=3, clients=5, count=2):
+        for done in rounds(method, server, carrier, Sampling(ratio=0.8), Protocol(), Span(3, 5, 2)):
             server = done.server
     finally:
         carrier.close()

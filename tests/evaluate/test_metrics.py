@@ -76,6 +76,10 @@ def test_every_transport_measures_an_own_metric_the_same() -> None:
             assert b.plain() == pytest.approx(a.plain(), abs=1e-5)  # the scores themselves are equal to rounding
 
 
+def test_serial_and_pooled_measure_every_metric_to_the_same_bits() -> None:
+    assert scored(Serial, *metrics.CATALOGUE) == scored(lambda site, store: Pooled(site, store, 2), *metrics.CATALOGUE)
+
+
 def test_clients_side_by_side_are_measured_as_one_by_one() -> None:
     chosen, sizes = select([margin]), [7, 0, 4]
     logits, y = torch.randn(3, 7, 5, generator=torch.Generator().manual_seed(1)), torch.arange(21).reshape(3, 7) % 5

@@ -14,7 +14,7 @@ from faraway import final, lines, serial
 from lies import CHANGES
 from loopback import Loopback, lying, strangers
 
-from perfed.rounds import Protocol, rounds
+from perfed.rounds import Protocol, Span, rounds
 from perfed.runs import parse as setting
 from perfed.runs.assemble import assemble
 from perfed.runs.seed import Seed
@@ -141,7 +141,7 @@ def honest(place: Loopback, out: Path, present: Callable[[int], set[int]]) -> tu
     seed = settings.seeds[0]
     job = Seed(assemble(settings, seed))
     transport, protocol = Serial(job.made.site, job.store), Protocol(every=settings.rounds)
-    loop = rounds(job.made.method, job.server, transport, Those(), protocol, seed=seed, clients=3, count=settings.rounds)
+    loop = rounds(job.made.method, job.server, transport, Those(), protocol, Span(seed, 3, settings.rounds))
     return job, fingerprint([done.server for done in loop][-1]).hex()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from faraway import Here, final, folders
 
-from perfed.rounds import Protocol, rounds
+from perfed.rounds import Protocol, Span, rounds
 from perfed.runs import parse as setting
 from perfed.runs.assemble import assemble
 from perfed.runs.folder import RunFolder
@@ -170,5 +170,5 @@ def of_two(place: Path, out: Path) -> str:
     settings = setting.load(place / "server" / "experiment.yaml", [f"out={out}"])
     one = Seed(assemble(settings, 0))
     protocol, serial = Protocol(every=settings.rounds), Serial(one.made.site, one.store)
-    loop = rounds(one.made.method, one.server, serial, Two(), protocol, seed=0, clients=3, count=settings.rounds)
+    loop = rounds(one.made.method, one.server, serial, Two(), protocol, Span(0, 3, settings.rounds))
     return fingerprint([done.server for done in loop][-1]).hex()

@@ -16,7 +16,7 @@ from lies import CHANGES
 import perfed
 from perfed import trees
 from perfed.errors import InputError, RunError
-from perfed.rounds import Protocol, rounds
+from perfed.rounds import Protocol, Span, rounds
 from perfed.runs import parse as setting
 from perfed.runs import run as experiment
 from perfed.runs.assemble import assemble
@@ -74,7 +74,9 @@ def test_texts_give_the_bits_of_serial(tmp_path: Path) -> None:
 
 def test_sampling_drop_outs_and_tests_after_training_give_the_bits_of_serial(tmp_path: Path) -> None:
     sampling = {"ratio": 0.67, "drop": 0.3}
-    place = folders(tmp_path / "deployment", method="fedrep", sampling=sampling, rounds=4, every=2, after=True, seeds=[3])
+    measured = ["auc", "average_precision", "ece", "recall", "confusion"]
+    asked = {"sampling": sampling, "rounds": 4, "every": 2, "after": True, "seeds": [3], "metrics": measured}
+    place = folders(tmp_path / "deployment", method="fedrep", **asked)
     run = Conductor(place / "server", Here(place)).conduct()
     reference = serial(place, tmp_path / "runs").parent / "seed-3"
     assert final(run / "seed-3")["digest"] == final(reference)["digest"]
@@ -189,7 +191,7 @@ def test_an_absent_silo_is_as_if_it_had_not_taken_part(tmp_path: Path) -> None:
     settings = setting.load(place / "server" / "experiment.yaml", [f"out={tmp_path}"])
     job = Seed(assemble(settings, 0))
     transport = Serial(job.made.site, job.store)
-    loop = rounds(job.made.method, job.server, transport, Two(), Protocol(), seed=0, clients=3, count=2)
+    loop = rounds(job.made.method, job.server, transport, Two(), Protocol(), Span(0, 3, 2))
     last = [done.server for done in loop][-1]
     from perfed.runs.states import fingerprint
 

@@ -12,7 +12,7 @@ from perfed.errors import MethodError
 from perfed.local import Budget
 from perfed.methods.fedavg import FedAvg
 from perfed.methods.scaffold import Scaffold
-from perfed.rounds import Protocol, rounds
+from perfed.rounds import Protocol, Span, rounds
 from perfed.sampling import Sampling
 from perfed.transport import Private, Serial, Site, Store
 
@@ -81,8 +81,8 @@ def test_while_control_variates_are_zero_it_is_fedavg() -> None:
         site, server, first = Site.of(method, testing.task(norm), data)
         for number in (1, 2, 3):  # control variates are put back to zero after every round
             transport = Serial(site, Store(first, len(data)))
-            when = {"seed": 0, "clients": 5, "count": number, "first": number - 1}
-            *_, last = rounds(method, server, transport, Sampling(), Protocol(), **when)
+            when = Span(0, 5, number, number - 1)
+            *_, last = rounds(method, server, transport, Sampling(), Protocol(), when)
             server = server._replace(model=last.server.model)
         plain = testing.play(FedAvg(budget=budget), data, norm=norm)
         assert trees.equal(server.model, plain.server)

@@ -10,11 +10,11 @@ from perfed import papers
 from perfed.papers.agree import agreement, sentence
 from perfed.papers.beside import beside
 from perfed.papers.recipe import Reading
-from perfed.papers.show import Answer, write
+from perfed.papers.show import Shown, write
 from perfed.papers.values import Value
 
 
-def answers(rows: list[tuple[float, list[float]]]) -> list[Answer]:
+def answers(rows: list[tuple[float, list[float]]]) -> list[Shown]:
     """Return cells of one column with a published value and ours, seed by seed."""
     recipe = papers.load("fedcp/table2")
     found = []
@@ -23,7 +23,7 @@ def answers(rows: list[tuple[float, list[float]]]) -> list[Answer]:
         std = (sum((v - mean) ** 2 for v in ours) / len(ours)) ** 0.5
         value = Value(mean, std, len(ours), each=dict(enumerate(ours)))
         published = papers.Published(mean=theirs, std=0.5)
-        found.append(Answer(row, recipe.columns[0], Reading(), published, value, None, (), comparable=True))
+        found.append(Shown(row, recipe.columns[0], Reading(), published, value, None, (), comparable=True))
     return found
 
 

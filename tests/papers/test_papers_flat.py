@@ -27,9 +27,9 @@ def nothing_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest
 
 
 def lines(correct: list[int], validation: list[int] | None = None) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [{"round": n, "test": {"accuracy": [c / 100], "count": [100]}} for n, c in enumerate(correct)]
+    found: list[dict[str, Any]] = [{"round": n, "test": {"count": [100], "accuracy": [c / 100]}} for n, c in enumerate(correct)]
     for line, right in zip(found, validation or [], strict=False):
-        line["validation"] = {"accuracy": [right / 100], "count": [100]}
+        line["validation"] = {"count": [100], "accuracy": [right / 100]}
     return found
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from handmade import write_run
 
-from perfed.watch.serve import Server, server
+from perfed.watch.serve import WatchServer, server
 
 LONG_AGO = 1_600_000_000
 
@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def served(folder: Path) -> Iterator[Server]:
+def served(folder: Path) -> Iterator[WatchServer]:
     with server(folder) as found:
         threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         yield found

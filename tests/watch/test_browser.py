@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from browser import CHROMIUM, Browser
 
-from perfed.watch.serve import Server
+from perfed.watch.serve import WatchServer
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 LOADED = "document.querySelector('main table')"
 
 
 @pytest.fixture
-def page(served: Server, tmp_path: Path) -> Iterator[Browser]:
+def page(served: WatchServer, tmp_path: Path) -> Iterator[Browser]:
     found = Browser(tmp_path / "profile")
     found.open(f"http://127.0.0.1:{served.server_port}/#compared")
     found.until(LOADED)

@@ -16,23 +16,23 @@ from perfed.report.read import gather
 from perfed.report.tables import comparison
 from perfed.watch.find import groups
 from perfed.watch.pulse import LOCKS, held, tail
-from perfed.watch.serve import Server, server
+from perfed.watch.serve import WatchServer, server
 
 
-def ask(served: Server, path: str, how: str = "GET", **headers: str) -> http.client.HTTPResponse:
+def ask(served: WatchServer, path: str, how: str = "GET", **headers: str) -> http.client.HTTPResponse:
     line = http.client.HTTPConnection("127.0.0.1", served.server_port)
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     line.request(how, path, headers={"Host": f"127.0.0.1:{served.server_port}"} | given)
     return line.getresponse()
 
 
-def told(served: Server, path: str) -> Any:
+def told(served: WatchServer, path: str) -> Any:
     answer = ask(served, path)
     assert answer.status == 200
     return json.loads(answer.read())
 
 
-def test_every_run_is_found_with_its_state(served: Server) -> None:
+def test_every_run_is_found_with_its_state(served: WatchServer) -> None:
     found = {group["id"]: group for group in told(served, "/runs.json")["groups"]}
     assert set(found) == {"compared", "papers/cells/stopped", "silos", "broken"}
     states = {name: group["state"] for name, group in found.items()}
@@ -45,7 +45,7 @@ def test_every_run_is_found_with_its_state(served: Server) -> None:
     assert "is not YAML" in found["broken"]["error"]
 
 
-def test_a_group_has_the_tables_digits_and_every_seeds_curve(served: Server, folder: Path) -> None:
+def test_a_group_has_the_tables_digits_and_every_seeds_curve(served: WatchServer, folder: Path) -> None:
     found = told(served, "/group.json?id=compared")
     table = comparison(gather([folder / "compared"]))
     place = [column.key for column in table.columns].index("validation.weighted")
@@ -69,11 +69,11 @@ def test_a_seed_that_a_process_holds_is_running_and_looking_does_not_disturb_it(
     assert (seed / "lock").stat().st_ino not in held()
 
 
-def _overview(found: Server) -> Any:
+def _overview(found: WatchServer) -> Any:
     return found.RequestHandlerClass.args[0].overview()  # type: ignore[attr-defined]
 
 
-def test_what_grows_is_told_again_and_what_does_not_is_not(served: Server, folder: Path) -> None:
+def test_what_grows_is_told_again_and_what_does_not_is_not(served: WatchServer, folder: Path) -> None:
     first = ask(served, "/group.json?id=silos")
     before, mark = json.loads(first.read()), first.headers["ETag"]
     assert ask(served, "/group.json?id=silos", If_None_Match=mark).status == 304
@@ -100,16 +100,16 @@ def test_what_grows_is_told_again_and_what_does_not_is_not(served: Server, folde
         "//page.css/../serve.py",
     ],
 )
-def test_nothing_else_can_be_asked_for(served: Server, path: str) -> None:
+def test_nothing_else_can_be_asked_for(served: WatchServer, path: str) -> None:
     assert ask(served, path).status == 404
 
 
 @pytest.mark.parametrize("how", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "CONNECT", "TRACE"])
-def test_only_reading_is_possible(served: Server, how: str) -> None:
+def test_only_reading_is_possible(served: WatchServer, how: str) -> None:
     assert ask(served, "/", how).status == 501
 
 
-def test_a_strange_name_that_leads_here_is_refused(served: Server) -> None:
+def test_a_strange_name_that_leads_here_is_refused(served: WatchServer) -> None:
     """A page of elsewhere could make its own name lead to this machine, and read the answers (DNS rebinding)."""
     port = served.server_port
     near = (f"127.0.0.1.evil.example:{port}", "127.0.0.1", f"127.0.0.1:{port + 1}", "")
@@ -119,18 +119,18 @@ def test_a_strange_name_that_leads_here_is_refused(served: Server) -> None:
         assert ask(served, "/runs.json", Host=host).status == 200
 
 
-def test_head_has_the_headers_and_no_content(served: Server) -> None:
+def test_head_has_the_headers_and_no_content(served: WatchServer) -> None:
     answer = ask(served, "/", "HEAD")
     assert answer.status == 200 and int(answer.headers["Content-Length"]) > 500 and answer.read() == b""
     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
     assert answer.headers["X-Content-Type-Options"] == "nosniff" and answer.headers["Access-Control-Allow-Origin"] is None
 
 
-def test_the_server_listens_on_loopback_only(served: Server) -> None:
+def test_the_server_listens_on_loopback_only(served: WatchServer) -> None:
     assert served.server_address[0] == "127.0.0.1"
 
 
-def test_nothing_is_written(served: Server, folder: Path) -> None:
+def test_nothing_is_written(served: WatchServer, folder: Path) -> None:
     def everything() -> dict[Path, int]:
         return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
 
@@ -153,7 +153,7 @@ def test_a_run_or_a_comparison_can_be_watched_alone(folder: Path) -> None:
         groups(folder / "nowhere")
 
 
-def test_a_port_that_is_taken_is_one_sentence(served: Server, folder: Path) -> None:
+def test_a_port_that_is_taken_is_one_sentence(served: WatchServer, folder: Path) -> None:
     with pytest.raises(InputError, match="--port 0 takes a free one"):
         server(folder, served.server_port)
 

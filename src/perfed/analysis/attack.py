@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from perfed.analysis.inversion import (
+from ..errors import InputError, suggest
+from .inversion import (
     Leaves,
     Network,
     Recovery,
@@ -18,8 +19,7 @@ from perfed.analysis.inversion import (
     label_gradient,
     output_gradient,
 )
-from perfed.analysis.psnr import measure
-from perfed.errors import InputError, suggest
+from .psnr import measure
 
 # Near its solution L-BFGS compares gradients closer than float32 resolves; Adam does not need the extra digits.
 ATTACKS: dict[str, tuple[Callable[..., Recovery], torch.dtype]] = {

@@ -6,8 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from perfed.analysis.result import Options, Result
-from perfed.errors import suggest
+from ..errors import suggest
+from .result import Options, Result
 
 
 class Study(NamedTuple):
@@ -58,15 +58,15 @@ def find(name: str) -> Callable[..., Result]:
 
 def analyse(path: Path | str, name: str, seed: int | None = None, **options: Any) -> Result:
     """Do the analysis called ``name`` on one seed of the run in ``path``; ``options`` are those of ``Options``."""
-    from perfed.analysis.subject import Subject
+    from .subject import Subject
 
     return find(name)(Subject(Path(path), seed), replace(Options(), **options))
 
 
 def save(found: Result, folder: Path, name: str) -> list[Path]:
     """Write an analysis' values as JSON and its figure as PNG, SVG and PDF."""
-    from perfed.disk import put_json, writing
-    from perfed.report import canvas
+    from ..disk import put_json, writing
+    from ..report import canvas
 
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)

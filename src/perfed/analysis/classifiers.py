@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from perfed.errors import InputError
+from ..errors import InputError
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from perfed.analysis.series import average, scored, weighted
-from perfed.errors import InputError, suggest
-from perfed.evaluate.scores import Line
+from ..errors import InputError, suggest
+from ..evaluate.scores import Line
+from .series import average, scored, weighted
 
 MIB = 2**20
 RULES = {"mean": average, "weighted": weighted}

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfed.analysis.series import column, scored
-from perfed.errors import InputError, RunError
-from perfed.evaluate.scores import Line
-from perfed.evaluate.summary import Array, rates
+from ..errors import InputError, RunError
+from ..evaluate.scores import Line
+from ..evaluate.summary import Array, rates
+from .series import column, scored
 
 
 @dataclass(frozen=True)

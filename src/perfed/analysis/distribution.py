@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfed.errors import InputError
+from ..errors import InputError
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 import torch
 
-from perfed.analysis import masks
-from perfed.analysis.result import Options, Result, percent, plain
-from perfed.analysis.subject import Answer, State, Subject, model
-from perfed.errors import RunError
-from perfed.report import studies
-from perfed.report.studies import Frame, Line
+from ..errors import RunError
+from ..report import studies
+from ..report.studies import Frame, Line
+from . import masks
+from .result import Options, Result, percent, plain
+from .subject import Replayed, State, Subject, model
 
 CLIENTS = 12  # rows of a figure that can still be read
 
@@ -39,7 +39,7 @@ def angles_over_rounds(subject: Subject, options: Options) -> Result:
     return Result({"rounds": rounds, "mean": means, "last": plain(last)}, says, figure=figure)
 
 
-def update(answer: Answer) -> dict[str, torch.Tensor]:
+def update(answer: Replayed) -> dict[str, torch.Tensor]:
     """Return by how much local training moved the parameters that the client was sent."""
     before, after = model(answer.down, {}), model(answer.after, {})
     moved = {name: after[name] - before[name] for name in before if name in after and not name.startswith("~")}

@@ -6,10 +6,10 @@ from math import ceil
 
 import numpy as np
 
-from perfed.analysis.series import average, best, weighted
-from perfed.errors import InputError
-from perfed.evaluate.scores import Line
-from perfed.evaluate.summary import rates
+from ..errors import InputError
+from ..evaluate.scores import Line
+from ..evaluate.summary import rates
+from .series import average, best, weighted
 
 EVEN = 1e-9  # accuracies closer than this count as equal
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from perfed.errors import InputError
+from ..errors import InputError
 
 RATIOS = tuple(tenth / 10 for tenth in range(1, 11))
 

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from perfed.errors import InputError
+from ..errors import InputError
 
 
 @dataclass(frozen=True)

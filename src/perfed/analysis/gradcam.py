@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from perfed.errors import InputError
+from ..errors import InputError
 
 
 def last_convolution(network: nn.Module) -> nn.Module:

@@ -6,14 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from perfed.analysis.classifiers import alone_and_combined
-from perfed.analysis.gradcam import gradcam, last_convolution
-from perfed.analysis.policies import course, policy
-from perfed.analysis.result import Options, Result, plain
-from perfed.analysis.subject import State, Subject
-from perfed.errors import RunError
-from perfed.report import studies
-from perfed.report.studies import Frame, Line
+from ..errors import RunError
+from ..report import studies
+from ..report.studies import Frame, Line
+from .classifiers import alone_and_combined
+from .gradcam import gradcam, last_convolution
+from .policies import course, policy
+from .result import Options, Result, plain
+from .subject import State, Subject
 
 PICTURES = 6
 

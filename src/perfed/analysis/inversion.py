@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from perfed.errors import InputError
+from ..errors import InputError
 
 Leaves = Mapping[str, Tensor]
 Network = Callable[[dict[str, Tensor], Tensor], Tensor]  # parameters and images in, outputs out

@@ -7,16 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from perfed.analysis.attack import NEEDED, Control, judge, leaked, one_step, recover
-from perfed.analysis.inversion import Network, Recovery
-from perfed.analysis.psnr import measure
-from perfed.analysis.result import Options, Result, plain
-from perfed.analysis.subject import State, Subject
-from perfed.errors import RunError, suggest
-from perfed.method import Piece
-from perfed.report import studies
-from perfed.transport import Site
-from perfed.trees import Params, Tree
+from ..errors import RunError, suggest
+from ..method import Piece
+from ..report import studies
+from ..transport import Site
+from ..trees import Params, Tree
+from .attack import NEEDED, Control, judge, leaked, one_step, recover
+from .inversion import Network, Recovery
+from .psnr import measure
+from .result import Options, Result, plain
+from .subject import State, Subject
 
 SCOPES = {
     "extractor": "the extractor alone, its features unknown",
@@ -146,7 +146,7 @@ def target(state: State, site: Site, client: int, scope: str) -> Target:
 
 
 def _leaves(tree: Tree) -> Params:
-    from perfed import trees
+    from .. import trees
 
     return {path.rpartition("/")[2]: leaf for path, leaf in trees.named(tree) if leaf.is_floating_point()}
 

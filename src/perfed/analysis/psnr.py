@@ -5,7 +5,7 @@ from math import log10
 import numpy as np
 from torch import Tensor
 
-from perfed.errors import InputError, suggest
+from ..errors import InputError, suggest
 
 CEILING = 100.0  # dB; an exact copy would be infinite, and nobody sees a difference this far up
 COUNTINGS = ("pfllib", "range")

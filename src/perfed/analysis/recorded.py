@@ -4,21 +4,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from perfed.analysis.communication import cost_to_target
-from perfed.analysis.convergence import convergence
-from perfed.analysis.distribution import distribution
-from perfed.analysis.fairness import fairness, gains
-from perfed.analysis.result import Options, Result, percent, plain
-from perfed.analysis.series import best, scored, weighted
-from perfed.analysis.stability import drop, participation, swing
-from perfed.analysis.subject import Subject
-from perfed.analysis.timing import timing
-from perfed.errors import InputError, RunError
-from perfed.evaluate.summary import rates
-from perfed.report import figures, pictures, studies
-from perfed.report.read import read
-from perfed.report.studies import Frame, Line
-from perfed.runs.assemble import method_of
+from ..errors import InputError, RunError
+from ..evaluate.summary import rates
+from ..report import figures, pictures, studies
+from ..report.read import read
+from ..report.studies import Frame, Line
+from ..runs.assemble import method_of
+from .communication import cost_to_target
+from .convergence import convergence
+from .distribution import distribution
+from .fairness import fairness, gains
+from .result import Options, Result, percent, plain
+from .series import best, scored, weighted
+from .stability import drop, participation, swing
+from .subject import Subject
+from .timing import timing
 
 
 def before_and_after(subject: Subject, options: Options) -> Result:

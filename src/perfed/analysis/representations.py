@@ -6,13 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from perfed.analysis import features as feature
-from perfed.analysis import geometry
-from perfed.analysis.result import Options, Result, percent, plain
-from perfed.analysis.subject import State, Subject
-from perfed.errors import RunError
-from perfed.report import studies
-from perfed.report.studies import Frame, Line
+from ..errors import RunError
+from ..report import studies
+from ..report.studies import Frame, Line
+from . import features as feature
+from . import geometry
+from .result import Options, Result, percent, plain
+from .subject import State, Subject
 
 POINTS = 1500  # of a map
 

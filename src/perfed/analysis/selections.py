@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from perfed.analysis import features as feature
-from perfed.analysis.result import Options, Result, percent, plain
-from perfed.analysis.subject import State, Subject
-from perfed.report import studies
+from ..report import studies
+from . import features as feature
+from .result import Options, Result, percent, plain
+from .subject import State, Subject
 
 
 @torch.no_grad()

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from perfed.errors import RunError
-from perfed.evaluate.scores import Line
-from perfed.evaluate.summary import Array, choose, rates
-from perfed.evaluate.summary import average as figure
+from ..errors import RunError
+from ..evaluate.scores import Line
+from ..evaluate.summary import Array, choose, rates
+from ..evaluate.summary import average as figure
 
 MISSING = {
     "after": "run it again with after=true",

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfed.analysis.series import scored, weighted
-from perfed.errors import InputError, RunError
-from perfed.evaluate.scores import Line
+from ..errors import InputError, RunError
+from ..evaluate.scores import Line
+from .series import scored, weighted
 
 
 @dataclass(frozen=True)

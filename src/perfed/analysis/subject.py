@@ -9,26 +9,26 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from perfed import methods, trees
-from perfed.errors import InputError, RunError
-from perfed.evaluate.scores import Line
-from perfed.method import Method
-from perfed.runs.assemble import method_of
-from perfed.runs.experiment import Experiment
-from perfed.runs.folder import RunFolder, SeedFolder
-from perfed.runs.run import known, opened, reshared
-from perfed.runs.seed import Seed
-from perfed.server import Uploads
-from perfed.serving.personal import Trained
-from perfed.transport import Private, Site
-from perfed.trees import Params, Tree
+from .. import methods, trees
+from ..errors import InputError, RunError
+from ..evaluate.scores import Line
+from ..method import Method
+from ..runs.assemble import method_of
+from ..runs.experiment import Experiment
+from ..runs.folder import RunFolder, SeedFolder
+from ..runs.run import known, opened, reshared
+from ..runs.seed import Seed
+from ..server import Uploads
+from ..serving.personal import Trained
+from ..transport import Private, Site
+from ..trees import Params, Tree
 
 Held = tuple[Tree, Tree]  # what a client was sent, and its own
 LIMIT = 400  # samples of a client that an analysis looks at, unless told otherwise
 
 
 @dataclass(frozen=True)
-class Answer:
+class Replayed:
     """What one client did in one round: what it was sent and had, what it sent and has."""
 
     down: Tree
@@ -61,15 +61,15 @@ class State:
             down, mine = method.adapt(self.site.task, down, mine, data)
         return down, mine
 
-    def replay(self, client: int, site: Site | None = None) -> Answer:
+    def replay(self, client: int, site: Site | None = None) -> Replayed:
         """Do a client's part of the next round again, bit for bit as the run did it."""
         site = site or self.site
         sent, private = site.method.send(self.server, client), self.private(client)
         up, kept, whole = site.train(client, sent, private, self.round + 1)
         down = site.withheld.overlay(sent, private.kept)
-        return Answer(down, private.mine, up, site.method.after(down, whole), kept)
+        return Replayed(down, private.mine, up, site.method.after(down, whole), kept)
 
-    def next(self, participants: list[int]) -> tuple["State", dict[int, Answer]]:
+    def next(self, participants: list[int]) -> tuple["State", dict[int, Replayed]]:
         """Do the next round again: the state after it, and what every participant did."""
         answers = {client: self.replay(client) for client in participants}
         sizes = [self.site.federation.sizes[client] for client in participants]

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from perfed.errors import RunError
-from perfed.evaluate.scores import Line
+from ..errors import RunError
+from ..evaluate.scores import Line
 
 
 @dataclass(frozen=True)

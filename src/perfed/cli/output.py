@@ -85,7 +85,7 @@ def progress(total: int | None, what: str) -> Iterator[Callable[[int, Any], None
 
 def each(items: Sequence[T], what: str) -> Iterable[T]:
     """Yield items under a bar, on a terminal; elsewhere say every so often how many are done."""
-    from ..progress import Lines
+    from ..progress import Spoken
 
     if sys.stderr.isatty():
         from rich.console import Console
@@ -93,7 +93,7 @@ def each(items: Sequence[T], what: str) -> Iterable[T]:
 
         yield from track(items, what, console=Console(stderr=True), transient=True)
         return
-    lines = Lines(len(items), what, lambda _: note(f"{what}: {lines.done} of {len(items)}"))
+    lines = Spoken(len(items), what, lambda _: note(f"{what}: {lines.done} of {len(items)}"))
     for item in items:
         yield item
         lines(0, lines.done)

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from perfed.data import images
-from perfed.data.entry import Array, Entry, Options, chosen, two_parts
-from perfed.data.portion import order
-from perfed.data.samples import Samples, pixels
-from perfed.errors import DataError
+from ..errors import DataError
+from . import images
+from .entry import Array, Entry, ReaderOptions, chosen, two_parts
+from .portion import order
+from .samples import Samples, pixels
 
 
 class Archive:
@@ -64,14 +64,14 @@ class Archive:
         return pixels(torch.from_numpy(x)).contiguous()
 
 
-def arrays(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
+def arrays(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
     """Read ``x_train y_train x_test y_test``."""
     with Archive(paths[0]) as archive:
         parts = [(images.resize(archive.pictures(f"x_{part}"), options.size), archive[f"y_{part}"]) for part in ("train", "test")]
         return two_parts(entry, parts[0], parts[1], archive.names("label_names"))
 
 
-def optdigits(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
+def optdigits(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
     """Read ``x y`` with values 0..16, which become 0..255."""
     with Archive(paths[0]) as archive:
         x, y = archive["x"], archive["y"]
@@ -87,7 +87,7 @@ def bright(x: Array) -> Tensor:
     return torch.from_numpy((x.astype(np.int64) * 255 + 8) // 16).to(torch.uint8).unsqueeze(1)
 
 
-def pacs(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
+def pacs(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
     """Read ``jpeg offsets y domain label_names domain_names``; within a domain the order is fixed and mixed."""
     with Archive(paths[0]) as archive:
         names = archive.names("domain_names")
@@ -124,7 +124,7 @@ def only(samples: Samples, wanted: tuple[str, ...]) -> Samples:
     return replace(samples.take(kept), group=new[kept], groups=wanted)
 
 
-def tiny_imagenet(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
+def tiny_imagenet(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
     """Read ``jpeg_* offsets_* y_*`` of the training and the official validation part."""
     with Archive(paths[0]) as archive:
         parts = []
@@ -140,7 +140,7 @@ def tiny_imagenet(entry: Entry, paths: tuple[Path, ...], options: Options) -> Sa
         return two_parts(entry, parts[0], parts[1], archive.names("label_names"))
 
 
-def amazon(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
+def amazon(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
     """Read a sparse matrix by rows, ``data indices indptr shape``, with ``y domain is_train domain_names``."""
     with Archive(paths[0]) as archive:
         rows, width = (int(size) for size in archive["shape"])
@@ -162,7 +162,7 @@ def amazon(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
     return only(samples, chosen(entry, options))
 
 
-def amazon_mdan(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
+def amazon_mdan(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
     """Read ``xx_data xx_col xx_row xx_shape yy offset``: the matrix is transposed, domains follow one another."""
     with Archive(paths[0]) as archive:
         width, rows = (int(size) for size in archive["xx_shape"].reshape(-1))

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from perfed.data.entry import Array, Entry, Options, two_parts
-from perfed.data.idx import contents
-from perfed.data.images import resize
-from perfed.data.samples import Samples
-from perfed.errors import DataError, suggest
+from ..errors import DataError, suggest
+from .entry import Array, Entry, ReaderOptions, two_parts
+from .idx import contents
+from .images import resize
+from .samples import Samples
 
 PIXELS = 3 * 32 * 32
 PICKLED = (
@@ -29,7 +29,7 @@ def records(path: Path, labels: int) -> tuple[Array, Array]:
     return table[:, :labels], table[:, labels:].reshape(-1, 3, 32, 32)
 
 
-def read10(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
+def read10(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
     """Read five training files and the test file, in that order."""
     parts = [records(path, 1) for path in paths]
     x = [resize(torch.from_numpy(images.copy()), options.size) for _, images in parts]
@@ -37,7 +37,7 @@ def read10(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
     return two_parts(entry, (torch.cat(x[:-1]), np.concatenate(y[:-1])), (x[-1], y[-1]))
 
 
-def read100(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
+def read100(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
     """Read the training file, the test file and the names of the 100 fine and 20 coarse classes."""
     if options.labels not in ("fine", "coarse"):
         raise suggest("kind of label", options.labels, ("fine", "coarse"))

@@ -20,7 +20,8 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from perfed.errors import DataError
+from ..disk import locked
+from ..errors import DataError
 
 Progress = Callable[[str, int, int | None], None]  # (file, bytes so far, bytes in all if known)
 BLOCK = 1 << 16
@@ -28,7 +29,7 @@ ATTEMPTS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Remote:
+class RemoteFile:
     """A file at its publisher."""
 
     url: str
@@ -56,7 +57,7 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "perfed"
 
 
-def obtain(remote: Remote, folder: Path, progress: Progress | None = None, timeout: float = 30.0) -> Path:
+def obtain(remote: RemoteFile, folder: Path, progress: Progress | None = None, timeout: float = 30.0) -> Path:
     """Return the file of ``remote`` in ``folder``, downloaded, checked and unpacked if it is not there yet."""
     target = folder / remote.name
     done = unpacked(remote, folder)
@@ -73,12 +74,12 @@ def obtain(remote: Remote, folder: Path, progress: Progress | None = None, timeo
     return target
 
 
-def unpacked(remote: Remote, folder: Path) -> Path:
+def unpacked(remote: RemoteFile, folder: Path) -> Path:
     """Return the mark that an archive has been unpacked into ``folder``."""
     return folder / f".{remote.name}.unpacked"
 
 
-def download(remote: Remote, target: Path, progress: Progress | None = None, timeout: float = 30.0) -> None:
+def download(remote: RemoteFile, target: Path, progress: Progress | None = None, timeout: float = 30.0) -> None:
     """Bring ``remote`` to ``target``, going on from an interrupted ``target.part`` where the server allows it."""
     part = target.with_name(target.name + ".part")
     for attempt in range(1, ATTEMPTS + 1):
@@ -105,7 +106,7 @@ class Interrupted(Exception):
     """The connection ended before the file did."""
 
 
-def transfer(remote: Remote, part: Path, progress: Progress | None, timeout: float) -> None:
+def transfer(remote: RemoteFile, part: Path, progress: Progress | None, timeout: float) -> None:
     """Append to ``part`` what it lacks of the file."""
     start = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(remote.url, headers={"User-Agent": "perfed", "Accept-Encoding": "identity"})
@@ -135,7 +136,7 @@ def transfer(remote: Remote, part: Path, progress: Progress | None, timeout: flo
         raise Interrupted(f"{host(remote)} ended the connection after {arrived:,} of {total:,} bytes of {remote.name}")
 
 
-def reach(remote: Remote, request: urllib.request.Request, part: Path, timeout: float) -> HTTPResponse | None:
+def reach(remote: RemoteFile, request: urllib.request.Request, part: Path, timeout: float) -> HTTPResponse | None:
     """Return the server's answer, or None when ``part`` already holds all of the file."""
     try:
         answer: HTTPResponse = urllib.request.urlopen(request, timeout=timeout)
@@ -155,7 +156,7 @@ def reach(remote: Remote, request: urllib.request.Request, part: Path, timeout: 
     return answer
 
 
-def blocks(answer: HTTPResponse, remote: Remote) -> Iterator[bytes]:
+def blocks(answer: HTTPResponse, remote: RemoteFile) -> Iterator[bytes]:
     """Yield the body; a broken connection is an interruption."""
     while True:
         try:
@@ -175,12 +176,12 @@ def put(file: IO[bytes], block: bytes, part: Path) -> None:
         raise DataError(f"cannot write {part} ({full.strerror or full})") from full
 
 
-def by_hand(remote: Remote, part: Path) -> str:
+def by_hand(remote: RemoteFile, part: Path) -> str:
     """Return what a user without a connection can do."""
     return f"Bring {remote.url} here another way and put it into {part.parent} as {remote.name}, then run this again"
 
 
-def host(remote: Remote) -> str:
+def host(remote: RemoteFile) -> str:
     """Return the server's name."""
     return urllib.parse.urlsplit(remote.url).netloc
 
@@ -190,7 +191,7 @@ def tag(part: Path) -> Path:
     return part.with_name(part.name + ".tag")
 
 
-def fault(path: Path, remote: Remote) -> str:
+def fault(path: Path, remote: RemoteFile) -> str:
     """Return what is wrong with the sums of ``path``, or nothing."""
     for kind, wanted in (("sha256", remote.sha256), ("md5", remote.md5)):
         if wanted:
@@ -215,17 +216,10 @@ def make(folder: Path) -> None:
 @contextmanager
 def alone(lock: Path) -> Iterator[None]:
     """Keep a second process from writing the same file; the system lets go when this process ends."""
-    with lock.open("w") as file:
-        try:
-            import fcntl
-        except ImportError:  # Windows refuses to replace an open file, which is enough there
-            yield
-            return
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as taken:
+    with locked(lock) as held:
+        if not held:
             what = lock.name.removeprefix(".").removesuffix(".lock")
-            raise DataError(f"another process is fetching {what}; wait for it") from taken
+            raise DataError(f"another process is fetching {what}; wait for it")
         yield  # the empty lock file stays: removing it would let a third process lock a new one
 
 

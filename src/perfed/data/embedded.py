@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from perfed.data.archives import bright, only
-from perfed.data.entry import Array, Entry, Options, chosen
-from perfed.data.images import resize
-from perfed.data.samples import Samples
+from .archives import bright, only
+from .entry import Array, Entry, ReaderOptions, chosen
+from .images import resize
+from .samples import Samples
 
 
 def handwritten() -> tuple[Array, Array]:
@@ -36,14 +36,14 @@ def _shipped() -> Path | None:
     return next((file for file in files if file.is_file()), None)
 
 
-def digits(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
+def digits(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
     """Return the digits as 1×8×8 images."""
     x, y = handwritten()
     small = torch.from_numpy(x).unsqueeze(1)
     return Samples(resize(small, options.size), torch.from_numpy(y), entry.labels, name=entry.name)
 
 
-def digits_domains(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
+def digits_domains(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
     """Return a federation with feature shift: every digit is rendered in one domain only, at 1×16×16.
 
     Within a class the digits go to the domains in turn: labels are balanced, and no domain sees another's digits.

@@ -11,15 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from perfed.data.download import Remote
-from perfed.data.samples import Samples
-from perfed.errors import InputError, suggest
+from ..errors import InputError, suggest
+from .download import RemoteFile
+from .samples import Samples
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class ReaderOptions:
     """The options of all readers; every set accepts some of them."""
 
     fraction: float = 1.0  # a fixed part of every class (within group and official part)
@@ -40,7 +40,7 @@ class Layout:
     """Files that hold a data set, and who reads them."""
 
     files: tuple[str, ...]  # below one of the set's folders; .gz and .bz2 may follow
-    read: Callable[[Entry, tuple[Path, ...], Options], Samples]
+    read: Callable[[Entry, tuple[Path, ...], ReaderOptions], Samples]
     edition: str  # what the files are, for people
     sizes: tuple[int, int] | None = None  # training and test samples, where an edition has fewer than were published
     shape: tuple[int, ...] = ()  # of an input, where an edition's is not the published one
@@ -63,7 +63,7 @@ class Entry:
     source: str  # the publisher's page
     folders: tuple[str, ...] = ()
     layouts: tuple[Layout, ...] = ()
-    remotes: tuple[Remote, ...] = ()
+    remotes: tuple[RemoteFile, ...] = ()
     by_hand: str = ""  # why and how, where no download is possible
     terms: str = ""  # what must be accepted before downloading
     refused: Mapping[str, str] | None = None  # files that are recognised but not read: why
@@ -72,14 +72,14 @@ class Entry:
     parts: tuple[str, ...] = ()  # sets that make up this one
 
 
-def options_of(name: str, given: Mapping[str, Any], allowed: tuple[str, ...], size: int | None = None) -> Options:
+def options_of(name: str, given: Mapping[str, Any], allowed: tuple[str, ...], size: int | None = None) -> ReaderOptions:
     """Return checked options, or say which one the set does not have."""
     known = ("fraction", *allowed)
     for key in given:
         if key not in known:
             raise suggest(f"option of data set {name}", key, known)
-    made = Options(size=size)
-    for field in fields(Options):
+    made = ReaderOptions(size=size)
+    for field in fields(ReaderOptions):
         if given.get(field.name) is not None:
             made = replace(made, **{field.name: CHECKS[field.name](field.name, given[field.name])})
     return made
@@ -136,7 +136,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
 }
 
 
-def chosen(entry: Entry, options: Options) -> tuple[str, ...]:
+def chosen(entry: Entry, options: ReaderOptions) -> tuple[str, ...]:
     """Return the domains asked for, in the catalogue's order."""
     for domain in options.domains or ():
         if domain not in entry.groups:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from perfed.data import own
-from perfed.data.entry import options_of
-from perfed.data.locate import locate
-from perfed.data.sets import known
+from . import own
+from .entry import options_of
+from .locate import locate
+from .sets import known
 
 LENGTH = 200  # words of a text that a network sees unless text.length says otherwise
 COARSE = 20  # classes of CIFAR-100 with labels=coarse
 
 
-class Facts(NamedTuple):
+class DataFacts(NamedTuple):
     """A data set as a network sees it."""
 
     kind: str
@@ -22,13 +22,13 @@ class Facts(NamedTuple):
     classes: int
 
 
-def facts(name: str, options: Mapping[str, Any] | None = None) -> Facts:
+def facts(name: str, options: Mapping[str, Any] | None = None) -> DataFacts:
     """Return the facts of a data set: from the catalogue, whether it is here or not, or by reading the user's own."""
     given = dict(options or {})
     scheme, colon, path = name.partition(":")
     if colon:
         found = own.load(scheme, path, given)
-        return Facts(found.kind, (LENGTH,) if found.texts is not None else found.shape, len(found.classes))
+        return DataFacts(found.kind, (LENGTH,) if found.texts is not None else found.shape, len(found.classes))
     entry = known(name)
     asked = options_of(name, given, entry.options, entry.size)
     here = locate(entry, None) if any(layout.shape for layout in entry.layouts) else None
@@ -37,4 +37,4 @@ def facts(name: str, options: Mapping[str, Any] | None = None) -> Facts:
         shape = (shape[0], asked.size, asked.size)
     if name == "amazon":
         shape = (asked.features,)
-    return Facts(entry.kind, shape, COARSE if asked.labels == "coarse" else entry.classes)
+    return DataFacts(entry.kind, shape, COARSE if asked.labels == "coarse" else entry.classes)

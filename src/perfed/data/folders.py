@@ -7,11 +7,11 @@ from pathlib import Path
 
 import torch
 
-from perfed.data import images
-from perfed.data.entry import Entry, Options, chosen, two_parts
-from perfed.data.portion import order
-from perfed.data.samples import Samples
-from perfed.errors import DataError
+from ..errors import DataError
+from . import images
+from .entry import Entry, ReaderOptions, chosen, two_parts
+from .portion import order
+from .samples import Samples
 
 SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 
@@ -25,7 +25,7 @@ def found(folder: Path) -> list[Path]:
     return sorted(kept, key=lambda path: path.relative_to(folder).as_posix())
 
 
-def domains(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
+def domains(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
     """Read one folder per chosen domain, each with one folder of pictures per class; the order is fixed and mixed."""
     names = chosen(entry, options)
     labels = entry.labels or tuple(sorted({f.name for path in paths for f in path.iterdir() if f.is_dir()}))
@@ -58,7 +58,7 @@ def official(rows: list[tuple[Path, int, int]], paths: tuple[Path, ...]) -> torc
     return torch.tensor([p.relative_to(paths[group].parent).as_posix() in named for p, _, group in rows])
 
 
-def tiny_imagenet(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
+def tiny_imagenet(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
     """Read ``wnids.txt``, ``words.txt``, the folder ``train`` and ``val/val_annotations.txt``."""
     ids, dictionary, training, annotations = paths
     wnids = sorted(ids.read_text().split())
@@ -86,7 +86,7 @@ def spoken(wnids: list[str], dictionary: Path) -> tuple[str, ...]:
     return tuple(f"{name} ({wnid})" if times[name] > 1 else name for name, wnid in zip(names, wnids, strict=True))
 
 
-def mnist_m(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
+def mnist_m(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
     """Read the lists ``mnist_m_train_labels.txt`` and ``mnist_m_test_labels.txt`` and the pictures they name."""
     parts = []
     for listed in paths:

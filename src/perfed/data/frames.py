@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from perfed.errors import DataError, suggest
+from ..errors import DataError, suggest
 
 LABELS = ("class", "label", "labels", "target", "targets", "y")  # names that leave no doubt
 INPUTS = ("data", "features", "image", "img", "input", "inputs", "pixel_values", "sentence", "text", "x")
@@ -18,7 +18,7 @@ def is_frame(x: Any) -> bool:
 
 def taken(frame: Any, y: Any, group: Any, test: Any) -> tuple[Any, Any, Any, Any]:
     """Return inputs, labels, groups and test rows of a data frame; each of the last three may be a column's name."""
-    from perfed.data.own import numbers
+    from .own import numbers
 
     names = [str(name) for name in frame.columns]
     frame = frame.set_axis(names, axis=1)

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from perfed.data.archives import Archive
-from perfed.data.entry import Array, Entry, Options
-from perfed.data.samples import Samples
-from perfed.errors import DataError
+from ..errors import DataError
+from .archives import Archive
+from .entry import Array, Entry, ReaderOptions
+from .samples import Samples
 
 CHANNELS = tuple(f"{sensor}_{axis}" for sensor in ("body_acc", "body_gyro", "total_acc") for axis in "xyz")
 SUBJECTS = 30
@@ -33,7 +33,7 @@ def signals(entry: Entry, x: Array, y: Array, subject: Array, test: Array, names
     )
 
 
-def compact(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
+def compact(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
     """Read ``x y subject is_train_subject label_names``."""
     with Archive(paths[0]) as archive:
         x = archive["x"]
@@ -43,7 +43,7 @@ def compact(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
         return signals(entry, x, archive["y"], archive["subject"], test, archive.names("label_names"))
 
 
-def published(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
+def published(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
     """Read the folders ``train`` and ``test`` and ``activity_labels.txt`` of the UCI HAR Dataset."""
     halves = []
     for folder in paths[:2]:

@@ -12,10 +12,10 @@ from typing import IO, cast
 import numpy as np
 import torch
 
-from perfed.data.entry import Array, Entry, Options, two_parts
-from perfed.data.images import resize
-from perfed.data.samples import Samples
-from perfed.errors import DataError
+from ..errors import DataError
+from .entry import Array, Entry, ReaderOptions, two_parts
+from .images import resize
+from .samples import Samples
 
 TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
@@ -64,7 +64,7 @@ def pair(images: Path, labels: Path) -> tuple[torch.Tensor, Array]:
     return torch.from_numpy(x.copy()).unsqueeze(1), y
 
 
-def read(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
+def read(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
     """Read training images and labels, then test images and labels."""
     (x, y), (x_test, y_test) = pair(*paths[:2]), pair(*paths[2:])
     return two_parts(entry, (resize(x, options.size), y), (resize(x_test, options.size), y_test))

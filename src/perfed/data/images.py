@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from perfed.errors import DataError, InputError, extra
+from ..errors import DataError, InputError, extra
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 CHUNK = 256  # pictures per task

@@ -9,14 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from perfed import keys
-from perfed.errors import InputError, suggest
+from .. import keys
+from ..errors import InputError, suggest
 
 KINDS = ("features", "image", "signal", "tokens")
 Values = float | Sequence[float] | Literal["usual"] | None
 
 
-class SamplesLike(Protocol):
+class Stored(Protocol):
     """The part of ``data.Samples`` that decides how inputs are made."""
 
     @property
@@ -158,7 +158,7 @@ def within(place: Tensor, size: int) -> Tensor:
 
 
 def inputs_for(
-    samples: SamplesLike,
+    samples: Stored,
     augment: bool = False,
     *,
     mean: Values = "usual",

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfed.data.download import cache
-from perfed.data.entry import Entry, Layout
-from perfed.errors import DataError
+from ..errors import DataError
+from .download import cache
+from .entry import Entry, Layout
 
 SUFFIXES = ("", ".gz", ".bz2")
 
@@ -56,7 +56,7 @@ def inside(entry: Entry, folder: Path, domains: Sequence[str]) -> Found | None:
 
 def foreign(entry: Entry) -> set[str]:
     """Return the folder names that other sets use: MNIST and Fashion-MNIST have the same file names."""
-    from perfed.data.catalogue import CATALOGUE
+    from .catalogue import CATALOGUE
 
     theirs = {Path(folder).name for other in CATALOGUE.values() for folder in other.folders if other is not entry}
     return theirs - {Path(folder).name for folder in entry.folders}

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from perfed.data.entry import Array, Entry, Options, two_parts
-from perfed.data.images import resize
-from perfed.data.samples import Samples
-from perfed.errors import DataError
+from ..errors import DataError
+from .entry import Array, Entry, ReaderOptions, two_parts
+from .images import resize
+from .samples import Samples
 
 
 def variables(path: Path, *wanted: str) -> list[Array]:
@@ -44,7 +44,7 @@ def digits(y: Array) -> Array:
     return np.where(numbers == 10, 0, numbers)
 
 
-def read(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
+def read(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
     """Read a training and a test file with ``X`` (32×32×3×N) and ``y``, as SVHN's cropped digits."""
     parts = []
     for path in paths:
@@ -55,7 +55,7 @@ def read(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
     return two_parts(entry, parts[0], parts[1])
 
 
-def five(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
+def five(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
     """Read one file of Digits-Five with both parts, under the names that the domain uses."""
     path = paths[0]
     names = {
@@ -67,7 +67,7 @@ def five(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
     return two_parts(entry, train, test)
 
 
-def usps(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
+def usps(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
     """Read ``dataset``, a 2×2 cell of images in [0, 1] (N×1×28×28) and labels for training and test."""
     (cells,) = variables(paths[0], "dataset")
     if cells.shape != (2, 2):

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from perfed.data import images
-from perfed.data.archives import Archive
-from perfed.data.entry import Array, Options, options_of
-from perfed.data.folders import found
-from perfed.data.portion import order, portion
-from perfed.data.samples import Samples
-from perfed.errors import DataError, InputError, suggest
+from ..errors import DataError, InputError, suggest
+from . import images
+from .archives import Archive
+from .entry import Array, ReaderOptions, options_of
+from .folders import found
+from .portion import order, portion
+from .samples import Samples
 
 TRAINING, TESTING, VALIDATION = {"train", "training"}, {"test", "testing"}, {"val", "valid", "validation"}
 
@@ -33,7 +33,7 @@ def load(scheme: str, path: str, given: Mapping[str, Any]) -> Samples:
     return portion(read(place, options), options.fraction)
 
 
-def folder(path: Path, options: Options) -> Samples:
+def folder(path: Path, options: ReaderOptions) -> Samples:
     """Read ``CLASS/picture``, ``CLIENT/CLASS/picture``, either with a level ``train`` and ``test`` above the class."""
     listed = found(path)
     pictures = [listed[i] for i in order(len(listed))]
@@ -69,14 +69,14 @@ def official(levels: list[tuple[str, ...]]) -> tuple[Array | None, list[tuple[st
     return None, levels
 
 
-def npz(path: Path, options: Options) -> Samples:
+def npz(path: Path, options: ReaderOptions) -> Samples:
     """Read one archive, or a folder of archives with one client each."""
     if path.is_dir():
         return silos(path, "npz", lambda file: archive(file, options))
     return archive(path, options)
 
 
-def archive(path: Path, options: Options) -> Samples:
+def archive(path: Path, options: ReaderOptions) -> Samples:
     """Read ``x y`` (maybe ``group groups test classes``), or ``x_train y_train x_test y_test`` (``group_train`` …)."""
     with Archive(path) as arrays:
         split = "x_train" in arrays
@@ -105,7 +105,7 @@ def archive(path: Path, options: Options) -> Samples:
     return sized(samples, options)
 
 
-def sized(samples: Samples, options: Options) -> Samples:
+def sized(samples: Samples, options: ReaderOptions) -> Samples:
     """Return images at the size asked for."""
     if options.size is None:
         return samples
@@ -114,7 +114,7 @@ def sized(samples: Samples, options: Options) -> Samples:
     return replace(samples, x=images.resize(samples.x, options.size))
 
 
-def csv(path: Path, options: Options) -> Samples:
+def csv(path: Path, options: ReaderOptions) -> Samples:
     """Read one table, or a folder of tables with one client each."""
     if path.is_dir():
         if options.client:
@@ -123,7 +123,7 @@ def csv(path: Path, options: Options) -> Samples:
     return table(path, options)
 
 
-def table(path: Path, options: Options) -> Samples:
+def table(path: Path, options: ReaderOptions) -> Samples:
     """Read a csv file with a header: a label column, numbers (or one text column), maybe a client and a test column."""
     import pandas as pd
 
@@ -203,7 +203,7 @@ def ordered(name: str) -> tuple[int, float, str]:
         return (1, 0.0, name)
 
 
-SCHEMES: dict[str, tuple[Callable[[Path, Options], Samples], tuple[str, ...]]] = {
+SCHEMES: dict[str, tuple[Callable[[Path, ReaderOptions], Samples], tuple[str, ...]]] = {
     "csv": (csv, ("client", "label", "test", "text")),
     "folder": (folder, ("channels", "size", "skip_corrupt")),
     "npz": (npz, ("size",)),

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from perfed.data.samples import Samples
+from .samples import Samples
 
 SEED = 0  # of RandomState, which unlike newer generators promises the same numbers in every version of NumPy
 

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from perfed.data.frames import is_frame, parts, taken
-from perfed.errors import DataError, PerfedError, suggest
+from ..errors import DataError, PerfedError, suggest
+from .frames import is_frame, parts, taken
 
 KINDS = {  # kind: dtype of x, allowed dimensions, what it looks like
     "features": (torch.float32, (2,), "float32 N×F"),

@@ -9,15 +9,15 @@ from typing import Any
 
 import torch
 
-from perfed.data import own
-from perfed.data.catalogue import CATALOGUE
-from perfed.data.download import Progress, cache, obtain, unpacked
-from perfed.data.entry import Entry, Options, chosen, options_of
-from perfed.data.images import colour
-from perfed.data.locate import absent, below, how, locate, short
-from perfed.data.portion import portion, positions
-from perfed.data.samples import Samples
-from perfed.errors import DataError, suggest
+from ..errors import DataError, suggest
+from . import own
+from .catalogue import CATALOGUE
+from .download import Progress, cache, obtain, unpacked
+from .entry import Entry, ReaderOptions, chosen, options_of
+from .images import colour
+from .locate import absent, below, how, locate, short
+from .portion import portion, positions
+from .samples import Samples
 
 Root = str | os.PathLike[str] | None
 
@@ -43,7 +43,7 @@ def known(name: str) -> Entry:
     return CATALOGUE[name]
 
 
-def read(entry: Entry, root: Root, options: Options) -> Samples:
+def read(entry: Entry, root: Root, options: ReaderOptions) -> Samples:
     """Read a set from the first place that has it."""
     domains = chosen(entry, options) if "domains" in entry.options else ()
     found = locate(entry, root, domains)
@@ -52,7 +52,7 @@ def read(entry: Entry, root: Root, options: Options) -> Samples:
     return found.layout.read(entry, found.paths, options)
 
 
-def joined(entry: Entry, root: Root, options: Options) -> Samples:
+def joined(entry: Entry, root: Root, options: ReaderOptions) -> Samples:
     """Return several sets as the domains of one, all in colour and of one size."""
     domains = chosen(entry, options)
     missing = [domain for domain in domains if locate(CATALOGUE[domain], root) is None]

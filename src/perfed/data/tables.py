@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from perfed.data.archives import dense, only
-from perfed.data.entry import Array, Entry, Options, chosen, two_parts
-from perfed.data.idx import contents
-from perfed.data.images import resize
-from perfed.data.samples import Samples
-from perfed.errors import DataError
+from ..errors import DataError
+from .archives import dense, only
+from .entry import Array, Entry, ReaderOptions, chosen, two_parts
+from .idx import contents
+from .images import resize
+from .samples import Samples
 
 
 def rows(path: Path) -> list[list[str]]:
@@ -43,7 +43,7 @@ def news(path: Path, classes: int) -> tuple[list[int], list[str]]:
     return labels, texts
 
 
-def ag_news(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
+def ag_news(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
     """Read the training and the test file; the texts stay texts until a vocabulary exists."""
     (y, texts), (y_test, texts_test) = (news(path, entry.classes) for path in paths)
     count = len(y) + len(y_test)
@@ -72,7 +72,7 @@ def svmlight(path: Path, width: int, first: int) -> tuple[torch.Tensor, Array]:
     return dense(entries.row, entries.col - first, entries.data, matrix.shape[0], width, str(path)), y
 
 
-def usps(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
+def usps(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
     """Read two files of 16×16 values in [-1, 1], labels 1..10 for the digits 0..9."""
     parts = []
     for path in paths:
@@ -84,7 +84,7 @@ def usps(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
     return two_parts(entry, parts[0], parts[1])
 
 
-def amazon(entry: Entry, paths: tuple[Path, ...], options: Options) -> Samples:
+def amazon(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
     """Read the training and the test file of every domain; labels are -1 and 1."""
     parts = [svmlight(path, options.features, 0) for path in paths]
     sizes = torch.tensor([len(y) for _, y in parts])

@@ -13,8 +13,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from perfed.data.samples import Samples
-from perfed.errors import DataError, InputError
+from ..disk import put
+from ..errors import DataError, InputError
+from .samples import Samples
 
 PADDING, UNKNOWN = 0, 1
 SPECIAL = ("<padding>", "<unknown>")
@@ -83,9 +84,7 @@ class Vocabulary:
     def save(self, path: str | Path) -> None:
         """Write the words as JSON; a reader sees the old file or the whole new one."""
         place = Path(path)
-        temporary = place.with_name(f".{place.name}.new")
-        temporary.write_text(json.dumps({"perfed": "vocabulary", "words": self.words}, ensure_ascii=False), "utf-8")
-        temporary.replace(place)
+        put(place, json.dumps({"perfed": "vocabulary", "words": self.words}, ensure_ascii=False).encode())
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:

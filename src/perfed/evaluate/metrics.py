@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from perfed.errors import InputError, suggest
-from perfed.evaluate import measures
-from perfed.evaluate.scores import Score, Value
+from ..errors import InputError, suggest
+from . import measures
+from .scores import Score, Value
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from perfed.evaluate.metrics import finite, known
-from perfed.evaluate.scores import Line, Scores, Value
-from perfed.evaluate.summary import MOMENTS, average, choose, over, summarise, tested
+from .metrics import finite, known
+from .scores import Line, Scores, Value
+from .summary import MOMENTS, average, choose, over, summarise, tested
 
 
 def others(seeds: Mapping[int, Sequence[Line]], **options: str) -> dict[str, Any]:

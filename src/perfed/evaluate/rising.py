@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from perfed.evaluate.scores import Line
-from perfed.evaluate.summary import figures
+from .scores import Line
+from .summary import figures
 
 PART = 10  # the last tenth of the tests is held against the tenth before
 FEWEST = 3  # tests in a part: fewer say nothing about noise

@@ -20,9 +20,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from perfed.errors import InputError, suggest
-from perfed.evaluate.metrics import known
-from perfed.evaluate.scores import Line, Scores, today
+from ..errors import InputError, suggest
+from .metrics import known
+from .scores import Line, Scores, today
 
 Moment = Literal["best", "last", "validation"]
 

@@ -62,6 +62,7 @@ class Method(Views[Down, Up, Mine], ABC, Generic[Server, Down, Up, Mine]):
     needs: ClassVar[Literal["", "BatchNorm"]] = ""  # layers without which a network cannot be trained by it
     cost: ClassVar[float] = 1.0  # time of local training, FedAvg's is 1: for estimates before a run
     stacks: ClassVar[str] = ""  # why clients of this method cannot be stacked along an axis, if they cannot
+    crosses: ClassVar[str] = ""  # fields that go down | go up | stay, for lists that need no round to find out
     reveals: ClassVar[str] = ""  # what of the private state is uploaded as well, and why, if anything is
     counted: ClassVar[tuple[str, ...]] = ()  # fields of the private state that its paper counts as sent, though they are not
 

@@ -59,6 +59,11 @@ def title(name: str) -> str:
     return str(_said(name).get("title", CATALOGUE[name]))
 
 
+def crosses(name: str) -> str:
+    """Return the fields that go down, go up and stay, as a method's class names them; nothing where it does not."""
+    return str(_said(name).get("crosses", ""))
+
+
 def label(name: str, rule: str | None = None) -> str:
     """Return how tables write a method that averages by ``rule``: its title, with the rule if that is not its own."""
     usual = _said(name).get("rule")

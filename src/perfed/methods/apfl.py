@@ -29,6 +29,8 @@ class Mine(NamedTuple):
 class APFL(Method[Params, Params, Params, Mine]):
     """Train w as FedAvg does, and v so that α v + (1 − α) w is good."""
 
+    crosses = "body head | body head | own share"  # fields that go down, go up and stay
+
     cost = 2.0
 
     share: float = 0.5  # α, weight of the client's own model at the start

@@ -38,6 +38,8 @@ class Model(NamedTuple):
 class Apple(Method[Server, Down, Params, Tensor]):
     """Train one's core and one's relation vector through the personal model Σ_j p_ij c_j."""
 
+    crosses = "others own round shares | body head | state"  # fields that go down, go up and stay
+
     title = "APPLE"
     cost = 2.0
 

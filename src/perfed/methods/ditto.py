@@ -16,6 +16,8 @@ from ..trees import Params
 class Ditto(Method[Params, Params, Params, Params]):
     """Train w as FedAvg does; train v on the same data, held near the received w."""
 
+    crosses = "body head | body head | body head"  # fields that go down, go up and stay
+
     cost = 2.0
 
     spring: float = 1.0  # λ, pull of the personal model towards the received one

@@ -32,6 +32,8 @@ class Model(NamedTuple):
 class DualFed(Method[Model, Model, Model, Model]):
     """Classify general features for everybody and projected ones for oneself, and add the two."""
 
+    crosses = "encoder global_classifier | encoder global_classifier | personal_classifier projector"
+
     cost = 1.5
     counted = ("projector",)
 

@@ -27,6 +27,8 @@ class Mine(NamedTuple):
 class FedALA(Method[Params, Params, Params, Mine]):
     """Take the lower layers as received; blend the upper ones with one's own by weights learned on local data."""
 
+    crosses = "body head | body head | mixing settled top"  # fields that go down, go up and stay
+
     cost = 1.5
 
     layers: int = 1  # p, layers from the top that are blended; those below are taken as received

@@ -26,6 +26,8 @@ class FedAMP(Method[tuple[Params, ...], Params, Params, Params]):
     distance: Literal["relative", "absolute"] = "relative"  # in units of the clients' mean squared distance, or as it is
     start: Literal["own", "cloud"] = "own"  # where local training begins: the client's model, or the mixture sent to it
 
+    crosses = "body head | body head | body head"  # fields that go down, go up and stay
+
     reveals = "the client's own model, which the server compares and mixes with the others"
 
     def __post_init__(self) -> None:

@@ -18,6 +18,8 @@ class FedAvg(Method[Params, Params, Params, tuple[()]]):
     rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
     norm: Norm = "all"
 
+    crosses = "body head | body head | "  # fields that go down, go up and stay
+
     send = broadcast
     merge = average
 

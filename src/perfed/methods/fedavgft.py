@@ -15,6 +15,8 @@ from ..trees import Params
 class FedAvgFT(Method[Params, Params, Params, tuple[()]]):
     """Federate as FedAvg does; personalise only at the end, by fine-tuning what was received."""
 
+    crosses = "body head | body head | "  # fields that go down, go up and stay
+
     title = "FedAvg+FT"
 
     tune_epochs: int = 1  # passes over the client's own training data before it is tested

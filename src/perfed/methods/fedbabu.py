@@ -21,6 +21,8 @@ class FedBABU(Method[Params, Params, Params, Params]):
     rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
     norm: Norm = "all"
 
+    crosses = "body | body | head"  # fields that go down, go up and stay
+
     send = broadcast
     merge = average
 

@@ -16,6 +16,8 @@ from ..trees import Params
 class FedBN(Method[Params, Params, Params, tuple[()]]):
     """Average everything but normalisation, which absorbs each client's feature shift."""
 
+    crosses = "body head | body head | kept"  # fields that go down, go up and stay
+
     needs = "BatchNorm"
 
     rule: str = "uniform"  # how answers are averaged: evenly, the original's; weighted by samples, median, trimmed:0.1

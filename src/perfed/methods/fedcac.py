@@ -32,6 +32,8 @@ class Up(NamedTuple):
 class FedCAC(Method[Server, Params, Up, Masks]):
     """Average harmless parameters over all clients, critical ones over clients whose critical positions agree."""
 
+    crosses = "body head | critical params | body head"  # fields that go down, go up and stay
+
     cost = 1.1
 
     critical: float = 0.5  # τ, fraction of each tensor held critical

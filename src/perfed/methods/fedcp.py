@@ -27,6 +27,8 @@ class Model(NamedTuple):
 class FedCP(Method[Model, Model, Model, Params]):
     """Let a conditional policy network decide, sample by sample, which features are personal."""
 
+    crosses = "body head policy | body head policy | head"  # fields that go down, go up and stay
+
     cost = 1.5
 
     align: float = 5.0  # λ, pull of the trained features towards the received body's; 0 leaves it out ("w.o. GFM")

@@ -41,6 +41,8 @@ class Model(NamedTuple):
 class FedDBE(Method[Server, Down, Up, Params]):
     """Add a trained personal mean to the features before the head; hold the features' own mean near everyone's."""
 
+    crosses = "model | model survey | memory"  # fields that go down, go up and stay
+
     cost = 1.1
 
     pull: float = 1.0  # κ, weight of the squared distance between a client's mean feature and everyone's; 0 is "w/o MR"

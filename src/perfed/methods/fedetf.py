@@ -36,6 +36,8 @@ class FedETF(Method[Model, Model, Model, Params]):
     rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
     norm: Norm = "all"
 
+    crosses = "body projection scale | body projection scale | "  # fields that go down, go up and stay
+
     send = broadcast
     merge = average
 

@@ -40,6 +40,8 @@ class Up(NamedTuple):
 class FedFomo(Method[Server, Down, Up, Params]):
     """Move towards the models that lower the loss on held-out samples, in proportion to gain per distance."""
 
+    crosses = "models sent | gains params ticket | body head"  # fields that go down, go up and stay
+
     cost = 1.5
 
     models: int = 5  # M, models sent to each client

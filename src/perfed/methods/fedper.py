@@ -17,6 +17,8 @@ class FedPer(Method[Params, Params, Params, Params]):
 
     rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
+    crosses = "body | body | head"  # fields that go down, go up and stay
+
     send = broadcast
     merge = average
 

@@ -26,6 +26,8 @@ class Mine(NamedTuple):
 class FedPHP(Method[Params, Params, Params, Mine]):
     """Pull the features of the received model towards those of the client's own past; serve that past."""
 
+    crosses = "body head | body head | heirloom visits"  # fields that go down, go up and stay
+
     cost = 1.4
 
     lesson: float = 0.05  # λ, weight of the lesson; the cross-entropy has 1 − λ

@@ -32,6 +32,8 @@ class Model(NamedTuple):
 class FedPick(Method[Model, Model, Model, Model]):
     """Classify all features for everybody and the selected ones for oneself; let each teach the other."""
 
+    crosses = "encoder head | encoder head | chosen rejected selector"  # fields that go down, go up and stay
+
     cost = 1.2
 
     temperature: float = 1.0  # τ, of the mask; 10 for Digits-Five

@@ -24,6 +24,8 @@ class Prototypes(NamedTuple):
 class FedProto(Method[Prototypes, Prototypes, Prototypes, Params]):
     """Pull every feature towards the common prototype of its class; classify by the nearest one."""
 
+    crosses = "centres known | centres known | body head"  # fields that go down, go up and stay
+
     cost = 1.3
 
     pull: float = 1.0  # λ, weight of the distance to the common prototype, averaged over features

@@ -20,6 +20,8 @@ class FedProx(Method[Params, Params, Params, tuple[()]]):
     rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
     norm: Norm = "all"
 
+    crosses = "body head | body head | "  # fields that go down, go up and stay
+
     send = broadcast
     merge = average
 

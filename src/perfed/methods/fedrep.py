@@ -16,6 +16,8 @@ from ..trees import Params
 class FedRep(Method[Params, Params, Params, Params]):
     """Fit the head to the received body, then move the body towards that head."""
 
+    crosses = "body | body | head"  # fields that go down, go up and stay
+
     cost = 1.5
 
     head_epochs: int = 1  # passes over the data for the head before the body moves

@@ -24,6 +24,8 @@ class FedRoD(Method[Params, Params, Params, Params]):
 
     rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
+    crosses = "body head | body head | head"  # fields that go down, go up and stay
+
     send = broadcast
     merge = average
 

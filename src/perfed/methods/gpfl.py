@@ -41,6 +41,8 @@ class Model(NamedTuple):
 class GPFL(Method[Shared, Shared, Shared, Mine]):
     """Bend features two ways: towards the embedding of their category, and for a head of one's own."""
 
+    crosses = "body embeddings valve | body embeddings valve | head shares"  # fields that go down, go up and stay
+
     cost = 1.2
 
     magnitude: float = 0.01  # λ, pull of general features to their received embedding; 0 is "w/o L_mlg"

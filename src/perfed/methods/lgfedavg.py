@@ -42,6 +42,8 @@ class Mine(NamedTuple):
 class LGFedAvg(Method[Server, Down, Up, Mine]):
     """Train everything together for a while; then keep the body and average only the head."""
 
+    crosses = "common head | common head | begun body"  # fields that go down, go up and stay
+
     title = "LG-FedAvg"
 
     warmup: int = 20  # rounds of full FedAvg before bodies become personal

@@ -17,6 +17,8 @@ Nothing = tuple[()]
 class Local(Method[Nothing, Nothing, Nothing, Params]):
     """Train on one's own data only: what collaboration has to beat."""
 
+    crosses = " |  | body head"  # fields that go down, go up and stay
+
     send = broadcast
 
     def init(self, task: Task, clients: int) -> tuple[Nothing, Params]:

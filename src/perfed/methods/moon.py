@@ -16,6 +16,8 @@ from ..trees import Params
 class Moon(Method[Params, Params, Params, Params]):
     """Contrast each sample's feature with what the received and the client's last model make of it."""
 
+    crosses = "body head | body head | body"  # fields that go down, go up and stay
+
     title = "MOON"
     cost = 2.0
 

@@ -19,6 +19,8 @@ from ..trees import Params
 class PerFedAvg(Method[Params, Params, Params, tuple[()]]):
     """Take the slope after a trial step on one batch, measured on a second one: the first-order version."""
 
+    crosses = "body head | body head | "  # fields that go down, go up and stay
+
     title = "Per-FedAvg"
     cost = 2.0
 

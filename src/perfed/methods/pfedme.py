@@ -19,6 +19,8 @@ from ..trees import Params
 class PFedMe(Method[Params, Params, Params, Params]):
     """Per batch, solve roughly for the personal model near w, then draw w towards it."""
 
+    crosses = "body head | body head | body head"  # fields that go down, go up and stay
+
     title = "pFedMe"
     cost = 5.0
 

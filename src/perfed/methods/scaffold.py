@@ -36,6 +36,8 @@ class Up(NamedTuple):
 class Scaffold(Method[Server, Down, Up, Params]):
     """Step along g − c_i + c, where c_i and c remember the gradients of the client and of everyone."""
 
+    crosses = "control model | change model | body head"  # fields that go down, go up and stay
+
     title = "SCAFFOLD"
 
     server_lr: float = 1.0  # η_g, how far the server goes towards the mean answer

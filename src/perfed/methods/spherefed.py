@@ -44,6 +44,8 @@ class SphereFed(Method[Server, Down, Up, tuple[()]]):
     rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
     norm: Norm = "all"
 
+    crosses = "body | body | "  # fields that go down, go up and stay
+
     def __post_init__(self) -> None:
         super().__post_init__()
         positive("SphereFed", "ridge (r)", self.ridge, "features that never vary would make the least squares singular")

@@ -7,15 +7,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from perfed.errors import InputError, suggest
-from perfed.models.alexnet import alexnet_bn
-from perfed.models.cnn import cnn, cnn_bn
-from perfed.models.digits import digits_cnn
-from perfed.models.mlp import amazon_mlp, mlp
-from perfed.models.network import Network, wrap
-from perfed.models.resnet import resnet8, resnet10, resnet18
-from perfed.models.sensors import harcnn
-from perfed.models.text import fasttext
+from ..errors import InputError, suggest
+from .alexnet import alexnet_bn
+from .cnn import cnn, cnn_bn
+from .digits import digits_cnn
+from .mlp import amazon_mlp, mlp
+from .network import Network, wrap
+from .resnet import resnet8, resnet10, resnet18
+from .sensors import harcnn
+from .text import fasttext
 
 __all__ = ["MODELS", "Network", "build", "fits", "options_of", "usual", "wrap"]
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from perfed.models.digits import norm_linear
-from perfed.models.network import Network, image, norm_conv
+from .digits import norm_linear
+from .network import Network, image, norm_conv
 
 
 def alexnet_bn(shape: Sequence[int], classes: int, *, bias: bool = True) -> Network:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from perfed.models.network import Network, image, norm_conv
-from perfed.models.small import small_cnn
+from .network import Network, image, norm_conv
+from .small import small_cnn
 
 LEAST = 16  # below, two 5×5 convolutions and two poolings leave nothing
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from perfed.errors import suggest
-from perfed.models.network import Network, image, norm_conv
+from ..errors import suggest
+from .network import Network, image, norm_conv
 
 HEADS = ("linear", "single", "stack")
 

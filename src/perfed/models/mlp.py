@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from perfed.errors import InputError
-from perfed.models.network import Network
+from ..errors import InputError
+from .network import Network
 
 
 def mlp(shape: Sequence[int], classes: int, *, hidden: int | Sequence[int] = 64) -> Network:

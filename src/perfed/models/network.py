@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from perfed.errors import InputError, suggest
+from ..errors import InputError, suggest
 
 
 class Network(nn.Module):

@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from perfed.errors import DataError, InputError
-from perfed.models.network import Network, image
+from ..errors import DataError, InputError
+from .network import Network, image
 
 
 class Block(nn.Module):

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from perfed.errors import InputError
-from perfed.models.network import Network
+from ..errors import InputError
+from .network import Network
 
 LEAST = 28  # below, two convolutions over 9 steps and two poolings leave nothing
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from perfed.models.network import Network, norm_conv
+from .network import Network, norm_conv
 
 
 def small_cnn(shape: Sequence[int], classes: int, *, features: int = 64, norm: bool = False) -> Network:

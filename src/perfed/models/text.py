@@ -5,8 +5,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from perfed.errors import InputError
-from perfed.models.network import Network
+from ..errors import InputError
+from .network import Network
 
 
 class MeanOfWords(nn.Module):

@@ -10,12 +10,25 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from perfed.errors import InputError, suggest
-from perfed.methods import CATALOGUE
-from perfed.papers.paper import Paper
-from perfed.papers.recipe import Cell, Entry, Published, Reading, Recipe, expand
+from ..errors import InputError, suggest
+from ..methods import CATALOGUE
+from .paper import Paper
+from .recipe import Heading, Published, Reading, Recipe, TableCell, expand
 
-__all__ = ["PAPERS", "SOURCES", "Cell", "Entry", "Paper", "Published", "Reading", "Recipe", "about", "listing", "load", "read"]
+__all__ = [
+    "PAPERS",
+    "SOURCES",
+    "TableCell",
+    "Heading",
+    "Paper",
+    "Published",
+    "Reading",
+    "Recipe",
+    "about",
+    "listing",
+    "load",
+    "read",
+]
 
 PAPERS = ("dualfed", "fedcac", "fedcp", "fedpick", "gpfl")
 SOURCES = (*PAPERS, "pfllib")  # the papers of the five methods, and the leaderboard that compares them with others

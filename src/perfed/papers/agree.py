@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from perfed.units import signed
+from ..units import signed
 
 if TYPE_CHECKING:
-    from perfed.papers.show import Answer
+    from .show import Shown
 
 Array = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ class Point(NamedTuple):
     each: Mapping[int, float]  # ours, seed by seed
 
 
-class Pair(NamedTuple):
+class Difference(NamedTuple):
     """Two rows: the one that is published higher, the other, and how far the first is above, there and here."""
 
     above: str
@@ -49,7 +49,7 @@ class Pair(NamedTuple):
         return "holds" if self.ours > 0 else "reversed"
 
 
-def agreement(found: Sequence["Answer"]) -> list[dict[str, Any]]:
+def agreement(found: Sequence["Shown"]) -> list[dict[str, Any]]:
     """Return, column by column, the rank correlation with its interval, the mean difference, and what holds."""
     out = []
     for column in dict.fromkeys(a.column.id for a in found):
@@ -104,7 +104,7 @@ def sentence(entry: Mapping[str, Any]) -> str:
     return said + (f"; most clearly reversed: {', '.join(worst)}" if worst else "")
 
 
-def _points(column: Sequence["Answer"]) -> list[Point]:
+def _points(column: Sequence["Shown"]) -> list[Point]:
     """Return what can be compared; a run under way has its number shown, but no place in an order yet."""
     ended = [a for a in column if a.ours.stopped or a.ours.rounds >= a.ours.planned]
     return [
@@ -133,12 +133,12 @@ def _differences(points: Sequence[Point]) -> dict[str, Any]:
     }
 
 
-def _pairs(points: Sequence[Point]) -> Iterator[Pair]:
+def _pairs(points: Sequence[Point]) -> Iterator[Difference]:
     """Yield every two rows whose published values differ."""
     for one, other in combinations(points, 2):
         above, below = (one, other) if one.theirs > other.theirs else (other, one)
         if above.theirs > below.theirs:
-            yield Pair(above.label, below.label, above.theirs - below.theirs, above.ours - below.ours)
+            yield Difference(above.label, below.label, above.theirs - below.theirs, above.ours - below.ours)
 
 
 def _deviation(points: Sequence[Point]) -> float | None:

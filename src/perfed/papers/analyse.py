@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from perfed.analysis import privacy
-from perfed.analysis.catalogue import analyse as study
-from perfed.analysis.catalogue import finite, save
-from perfed.analysis.result import Options
-from perfed.analysis.subject import Subject
-from perfed.disk import put_json
-from perfed.errors import PerfedError
-from perfed.papers.plan import Plan
-from perfed.papers.run import Work
-from perfed.papers.values import attacked
-from perfed.runs.folder import RunFolder
+from ..analysis import privacy
+from ..analysis.catalogue import analyse as study
+from ..analysis.catalogue import finite, save
+from ..analysis.result import Options
+from ..analysis.subject import Subject
+from ..disk import put_json
+from ..errors import PerfedError
+from ..runs.folder import RunFolder
+from .plan import Plan
+from .run import Work
+from .values import attacked
 
 # The others are read off the table (fairness, timing, communication, stability, sweep) or drawn on every page (curves).
 DRAWN = (

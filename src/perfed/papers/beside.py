@@ -3,26 +3,26 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from perfed.papers.recipe import Recipe
-from perfed.report.canvas import WIDTH, sheet, styled
-from perfed.report.style import looks
+from ..report.canvas import WIDTH, sheet, styled
+from ..report.style import looks
+from .recipe import Recipe
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from perfed.papers.show import Answer
+    from .show import Shown
 
 WIDE = 3  # panels beside each other
 
 
-def compared(found: Sequence["Answer"]) -> list["Answer"]:
+def compared(found: Sequence["Shown"]) -> list["Shown"]:
     """Return the cells that have a published value and ours."""
     return [a for a in found if a.difference is not None]
 
 
-def beside(recipe: Recipe, found: Sequence["Answer"], width: float = WIDTH) -> "Figure":
+def beside(recipe: Recipe, found: Sequence["Shown"], width: float = WIDTH) -> "Figure":
     """Draw a panel per column: published values as open squares, ours in the method's colour, bars over runs."""
-    from perfed.papers.show import heading
+    from .show import heading
 
     shown = compared(found)
     columns = [column for column in recipe.columns if any(a.column.id == column.id for a in shown)]
@@ -48,7 +48,7 @@ def beside(recipe: Recipe, found: Sequence["Answer"], width: float = WIDTH) -> "
     return page
 
 
-def _row(axis: Any, place: int, answer: "Answer", look: Any) -> None:
+def _row(axis: Any, place: int, answer: "Shown", look: Any) -> None:
     ours, printed = answer.ours, answer.published
     assert printed is not None
     axis.plot([printed.mean, ours.mean], [place, place], color="#c5ccd3", lw=1.2, zorder=1)

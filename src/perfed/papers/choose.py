@@ -3,20 +3,20 @@
 import re
 from collections.abc import Callable, Sequence
 
-from perfed.errors import suggest
-from perfed.papers.recipe import Entry, Recipe
+from ..errors import suggest
+from .recipe import Heading, Recipe
 
-Names = Callable[[Entry], Sequence[str | None]]
+Names = Callable[[Heading], Sequence[str | None]]
 
 
-def choose(recipe: Recipe, only: Sequence[str]) -> tuple[list[Entry], list[Entry]]:
+def choose(recipe: Recipe, only: Sequence[str]) -> tuple[list[Heading], list[Heading]]:
     """Return the rows and columns that ``only`` names; an axis that is not named is kept whole.
 
     A word is an id, a method, a data set, a problem, a label, a group's heading, or the beginning of an id; the first of
     these that fits counts, for rows and columns alike.
     """
     kept: dict[str, set[str]] = {"rows": set(), "columns": set()}
-    axes: dict[str, list[Entry]] = {"rows": recipe.rows, "columns": recipe.columns}
+    axes: dict[str, list[Heading]] = {"rows": recipe.rows, "columns": recipe.columns}
     for word in only:
         wanted = slug(word)
         for names in _ways(recipe):
@@ -42,7 +42,7 @@ def slug(text: str) -> str:
 
 
 def _ways(recipe: Recipe) -> list[Names]:
-    def data(entry: Entry) -> list[str | None]:
+    def data(entry: Heading) -> list[str | None]:
         return [str(recipe.paper.settings(recipe.paper.problems[entry.problem].set)["data"])] if entry.problem else []
 
     return [

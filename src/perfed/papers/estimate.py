@@ -11,17 +11,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from perfed import methods, models, trees
-from perfed.data.catalogue import CATALOGUE
-from perfed.data.facts import facts
-from perfed.data.inputs import channels_last
-from perfed.papers import listing, load
-from perfed.papers.paper import nested
-from perfed.papers.stand_in import here, sizes
-from perfed.runs.assemble import method_of
-from perfed.runs.experiment import Experiment
-from perfed.runs.parse import build
-from perfed.task import Task
+from .. import methods, models, trees
+from ..data.catalogue import CATALOGUE
+from ..data.facts import facts
+from ..data.inputs import channels_last
+from ..runs.assemble import method_of
+from ..runs.experiment import Experiment
+from ..runs.parse import build
+from ..task import Task
+from . import listing, load
+from .paper import nested
+from .stand_in import here, sizes
 
 STEP = 10  # samples of a timed step at most; more only cost time in proportion
 REPEATS = 2  # the fastest counts: whatever else the machine does only adds

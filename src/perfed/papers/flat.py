@@ -6,16 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from perfed.errors import InputError
-from perfed.evaluate.scores import Line
-from perfed.evaluate.summary import figures
+from ..errors import InputError
+from ..evaluate.scores import Line
+from ..evaluate.summary import figures
 
 PATIENCE = 50  # rounds, unless said otherwise
 LEAST = 3  # tests per block: fewer say nothing about noise
 ERRORS = 2.0  # standard errors that a rise must exceed
 
 
-class Verdict(NamedTuple):
+class Flatness(NamedTuple):
     """Where a run is to end, whether its curve is flat there, and by which numbers (accuracies as fractions)."""
 
     round: int
@@ -52,7 +52,7 @@ class Flat:
         if self.most is not None and (self.most % self.patience or self.most < 2 * self.patience):
             raise InputError(f"--at-most must be 2, 3, … times --patience ({self.patience} rounds), got {self.most}")
 
-    def verdict(self, lines: Sequence[Line]) -> Verdict | None:
+    def verdict(self, lines: Sequence[Line]) -> Flatness | None:
         """Say whether a run ends after these lines."""
         last = int(lines[-1]["round"]) if lines else 0
         if last % self.patience or last < 2 * self.patience:
@@ -65,7 +65,7 @@ class Flat:
         flat = mean - best <= noise and self._begun(lines, name, max(mean, best), noise)
         if not flat and (self.most is None or last < self.most):
             return None
-        return Verdict(last, flat, self.patience, f"{name}, {self.report}", mean, best, noise)
+        return Flatness(last, flat, self.patience, f"{name}, {self.report}", mean, best, noise)
 
     def enough(self, note: Mapping[str, Any] | None) -> bool:
         """Say whether a run that once ended with this verdict has ended for the present question too."""

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from perfed.disk import put_json
-from perfed.errors import RunError
-from perfed.papers.run import Work, recalled
-from perfed.runs.folder import RunFolder
+from ..disk import put_json
+from ..errors import RunError
+from ..runs.folder import RunFolder
+from .run import Work, recalled
 
 
 def keep(work: Work, folder: Path) -> list[Path]:

@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from perfed.report.read import read
-from perfed.units import spoken
+from ..report.read import read
+from ..units import spoken
 
 if TYPE_CHECKING:
-    from perfed.papers.show import Answer
+    from .show import Shown
 
 
-def origin(found: Sequence["Answer"]) -> list[str]:
+def origin(found: Sequence["Shown"]) -> list[str]:
     """Say it in two sentences, from the runs' own records; nothing where nothing was run."""
     runs = [read(path) for path in dict.fromkeys(a.run for a in found if a.run is not None and a.ours.rounds)]
     if not runs:

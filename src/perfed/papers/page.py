@@ -5,26 +5,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfed.papers.agree import agreement, sentence
-from perfed.papers.beside import beside, compared
-from perfed.papers.origin import origin
-from perfed.papers.recipe import Recipe
-from perfed.report import figures, studies
-from perfed.report import page as pages
-from perfed.report.read import Run, options, read
-from perfed.report.sections import WIDTH, Notes, Picture, Section
-from perfed.report.tables import Table
+from ..report import figures, studies
+from ..report import page as pages
+from ..report.read import Record, options, read
+from ..report.sections import WIDTH, Notes, Picture, Section
+from ..report.tables import Table
+from .agree import agreement, sentence
+from .beside import beside, compared
+from .origin import origin
+from .recipe import Recipe
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from perfed.papers.show import Answer
+    from .show import Shown
 
 
 SPLIT = ("data", "partition", "clients", "split", "split_seed", "validation", "test", "series")  # what decides who has what
 
 
-def page(recipe: Recipe, found: Sequence["Answer"], table: Table, folder: Path, command: str = "") -> Path:
+def page(recipe: Recipe, found: Sequence["Shown"], table: Table, folder: Path, command: str = "") -> Path:
     """Write ``report.html`` of a table or figure."""
     paper = recipe.paper
     title = f"{recipe.name}: {recipe.title}"
@@ -34,12 +34,12 @@ def page(recipe: Recipe, found: Sequence["Answer"], table: Table, folder: Path, 
     return pages.put(pages.compose(title, lead, [section for section in content if section.parts]), folder / "report.html")
 
 
-def _counted(found: Sequence["Answer"]) -> str:
+def _counted(found: Sequence["Shown"]) -> str:
     ran = sum(a.ours.mean is not None for a in found)
     return f"{ran} of {len(found)} cells have been run here."
 
 
-def _beside(recipe: Recipe, found: Sequence["Answer"], table: Table) -> Section:
+def _beside(recipe: Recipe, found: Sequence["Shown"], table: Table) -> Section:
     if recipe.numbers == "drawn" and "sweep" not in recipe.analysis and "curves" not in recipe.analysis:
         parts: list[tuple[str, Any]] = []
     else:
@@ -64,7 +64,7 @@ def _beside(recipe: Recipe, found: Sequence["Answer"], table: Table) -> Section:
     return Section("beside", "Beside the paper", parts)
 
 
-def _without(found: Sequence["Answer"]) -> list[str]:
+def _without(found: Sequence["Shown"]) -> list[str]:
     """Say why cells have no number, once for all rows of a column that have the same reason."""
     rows: dict[tuple[str, str], list[str]] = {}
     for a in found:
@@ -77,7 +77,7 @@ def _without(found: Sequence["Answer"]) -> list[str]:
     ]
 
 
-def sweep(recipe: Recipe, found: Sequence["Answer"]) -> "Figure":
+def sweep(recipe: Recipe, found: Sequence["Shown"]) -> "Figure":
     """Draw a table of numbers over what its columns vary: a panel per group of columns, a line per row."""
     frames = []
     for group in dict.fromkeys(a.column.group for a in found):
@@ -102,14 +102,14 @@ def _number(label: str) -> float | None:
 
 
 def _column(recipe: Recipe, name: str) -> str:
-    from perfed.papers.show import heading
+    from .show import heading
 
     return next(heading(recipe, column) for column in recipe.columns if column.id == name)
 
 
-def _curves(found: Sequence["Answer"]) -> list[Section]:
+def _curves(found: Sequence["Shown"]) -> list[Section]:
     """Draw the runs that share their clients' data in one frame each."""
-    together: dict[str, tuple[str, list[Run]]] = {}
+    together: dict[str, tuple[str, list[Record]]] = {}
     seen: set[Path] = set()
     for answer in found:
         if answer.run is None or answer.ours.rounds < 2 or answer.run.resolve() in seen:
@@ -127,7 +127,7 @@ def _curves(found: Sequence["Answer"]) -> list[Section]:
     return [Section("curves", "Curves", parts)]
 
 
-def _partition(run: Run) -> str:
+def _partition(run: Record) -> str:
     chosen = run.settings.get("partition")
     clients = len(next(iter(run.clients.values()))["names"])
     if isinstance(chosen, dict):
@@ -142,7 +142,7 @@ def _analyses(recipe: Recipe, folder: Path) -> Section:
 
     from markupsafe import Markup
 
-    from perfed.analysis.catalogue import CATALOGUE
+    from ..analysis.catalogue import CATALOGUE
 
     labels = {entry.id: entry.label for entry in (*recipe.rows, *recipe.columns)}
     cells: dict[tuple[str, bytes], list[str]] = {}
@@ -172,8 +172,8 @@ def _paper(recipe: Recipe) -> Section:
     return Section("paper", "The paper", parts)
 
 
-def _repeat(recipe: Recipe, found: Sequence["Answer"], command: str) -> Section:
-    from perfed.papers.run import recalled
+def _repeat(recipe: Recipe, found: Sequence["Shown"], command: str) -> Section:
+    from .run import recalled
 
     runs = [a.run for a in found if a.run is not None]
     known = recalled(runs[0].parent.parent / recipe.name.replace("/", "-") / "cells.json") if runs else {}

@@ -46,7 +46,7 @@ class Condition(Data):
         return all(settings.get(key) in values for key, values in self.where.items())
 
 
-class Choice(Data):
+class NamedMethod(Data):
     """A method with its hyper-parameters under one name."""
 
     label: str
@@ -75,7 +75,7 @@ class Paper(Data):
     every_method: Settings = {}
     symbols: dict[str, str] = {}
     problems: dict[Word, Problem]
-    methods: dict[Word, Choice]
+    methods: dict[Word, NamedMethod]
 
     def settings(self, tree: Mapping[str, Any]) -> Settings:
         """Return ``tree`` flat, with the paper's symbols replaced by the settings they stand for."""

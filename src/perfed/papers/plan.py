@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from perfed.errors import DataError, InputError
-from perfed.papers.choose import choose
-from perfed.papers.paper import Settings as Flat
-from perfed.papers.paper import flat, nested
-from perfed.papers.recipe import Cell, Entry, Published, Reading, Recipe
-from perfed.papers.stand_in import editions, missing, replaced
-from perfed.runs import parse
-from perfed.runs.experiment import Experiment
+from ..errors import DataError, InputError
+from ..runs import parse
+from ..runs.experiment import Experiment
+from .choose import choose
+from .paper import Settings as Flat
+from .paper import flat, nested
+from .recipe import Heading, Published, Reading, Recipe, TableCell
+from .stand_in import editions, missing, replaced
 
 IN_ROUNDS = {"method.narrowing": 1, "method.warmup": 0}  # schedules counted in rounds shrink with them, to no less
 PER_CLIENT = ("partition.samples", "partition.test_size", "partition.train_size")
@@ -42,8 +42,8 @@ class Asked:
 class Plan:
     """One cell: the experiment, what is read from it, what was printed, and what is smaller than in the paper."""
 
-    row: Entry
-    column: Entry
+    row: Heading
+    column: Heading
     settings: Experiment | None  # None: cannot be run here
     reading: Reading
     published: Published | None
@@ -79,7 +79,7 @@ def plans(recipe: Recipe, asked: Asked) -> list[Plan]:
     return list(_plans(recipe, asked, cells))
 
 
-def _plans(recipe: Recipe, asked: Asked, cells: Sequence[Cell]) -> Iterator[Plan]:
+def _plans(recipe: Recipe, asked: Asked, cells: Sequence[TableCell]) -> Iterator[Plan]:
     for cell in cells:
         reading = recipe.reading(cell.row, cell.column)
         here, said = dict(cell.settings), ""
@@ -123,7 +123,7 @@ def settings_of(recipe: Recipe, here: Flat, asked: Asked, laid: Sequence[tuple[s
     return parse.build(raw)
 
 
-def _laid_over(recipe: Recipe, cell: Cell, asked: Asked) -> Iterator[tuple[str, str]]:
+def _laid_over(recipe: Recipe, cell: TableCell, asked: Asked) -> Iterator[tuple[str, str]]:
     """Yield the settings that the overrides name and what stands behind, where a paper's own letter stands for one."""
     for text in asked.overrides:
         key = text.partition("=")[0]
@@ -131,7 +131,7 @@ def _laid_over(recipe: Recipe, cell: Cell, asked: Asked) -> Iterator[tuple[str, 
             yield recipe.paper.symbols.get(key, key), text[len(key) :]
 
 
-def _takes(recipe: Recipe, cell: Cell, letter: str) -> bool:
+def _takes(recipe: Recipe, cell: TableCell, letter: str) -> bool:
     """Whether a letter means something in a cell: the paper's own method, unless the letter is what the cell varies."""
     own = cell.settings["method"] == recipe.name.partition("/")[0]
     return own and recipe.paper.symbols[letter] not in recipe.varied(cell.row, cell.column)
@@ -153,7 +153,7 @@ def _client(reading: Reading, published: Flat, made: Experiment) -> tuple[str, i
     """Say why the client that is read does not exist, or at which place it is found in another data set."""
     if reading.client is None:
         return "", None
-    from perfed.data.catalogue import CATALOGUE
+    from ..data.catalogue import CATALOGUE
 
     domains = made.data.options.get("domains") or list(CATALOGUE[made.data.name].groups)
     if made.data.name == published["data"]:

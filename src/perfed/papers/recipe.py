@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from perfed.errors import InputError, suggest
-from perfed.papers.paper import NAMED, Data, Paper, Settings, Word, lay
+from ..errors import InputError, suggest
+from .paper import NAMED, Data, Paper, Settings, Word, lay
 
 ROOTS = (
     *("after", "augment", "best", "budget", "clients", "data", "inputs", "method", "model", "norm", "partition"),
@@ -61,7 +61,7 @@ class Gap(Data):
     reason: str
 
 
-class Entry(Data):
+class Heading(Data):
     """A row or a column: what it is called, what it changes, what is read."""
 
     id: Word
@@ -73,11 +73,11 @@ class Entry(Data):
     read: dict[str, Any] = {}
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     """One experiment of a table or figure."""
 
-    row: Entry
-    column: Entry
+    row: Heading
+    column: Heading
     settings: Settings
     published: Published | None
 
@@ -109,8 +109,8 @@ class Recipe(Data):
     read: dict[str, Any] = {}
     method: str | None = None
     problem: str | None = None
-    rows: list[Entry] = Field(min_length=1)
-    columns: list[Entry] = Field(min_length=1)
+    rows: list[Heading] = Field(min_length=1)
+    columns: list[Heading] = Field(min_length=1)
     published: dict[str, list[Annotated[Published | None, BeforeValidator(parse)]]] = {}
     unreadable: list[Gap] = []  # printed, but the text at hand cannot be trusted there
     absent: list[Gap] = []  # the paper itself has no value
@@ -147,7 +147,7 @@ class Recipe(Data):
             for _, column in sorted(blank ^ {gap for gap in gaps if gap[0] == row}):
                 raise ValueError(f"'{row}', '{column}' needs a value, or null and a reason under unreadable or absent")
 
-    def _check_settings(self, cell: Cell) -> None:
+    def _check_settings(self, cell: TableCell) -> None:
         where = f"'{cell.row.id}', '{cell.column.id}'"
         for key in cell.settings:
             if key.split(".")[0] not in ROOTS:
@@ -167,7 +167,7 @@ class Recipe(Data):
         used = {self._one("problem", row, column) for row in self.rows for column in self.columns}
         return {key: why for name in sorted(used) for key, why in self.paper.problems[name].needs.items()}
 
-    def settings(self, row: Entry, column: Entry) -> Settings:
+    def settings(self, row: Heading, column: Heading) -> Settings:
         """Return the experiment of one cell; null takes a setting away."""
         flat = self.paper.settings
         own = lay(lay(flat(self.base), flat(column.set)), flat(row.set))
@@ -177,13 +177,13 @@ class Recipe(Data):
         whole = lay(lay(settings, method), own)
         return {key: value for key, value in whole.items() if value is not None}
 
-    def varied(self, row: Entry, column: Entry) -> set[str]:
+    def varied(self, row: Heading, column: Heading) -> set[str]:
         """Return the settings in which a cell is meant to differ from others: what its row, column or variant sets."""
         choice = self.paper.methods[self._one("method", row, column)]
         variant = choice.set if choice.like is not None else {}
         return {key for own in (row.set, column.set, variant) for key in self.paper.settings(own)}
 
-    def _one(self, what: Literal["method", "problem"], row: Entry, column: Entry) -> str:
+    def _one(self, what: Literal["method", "problem"], row: Heading, column: Heading) -> str:
         named: list[str] = [name for source in (self, row, column) if (name := getattr(source, what)) is not None]
         if len(named) != 1:
             found = ", ".join(named) or "none"
@@ -193,16 +193,16 @@ class Recipe(Data):
             raise suggest(what, named[0], known)
         return named[0]
 
-    def reading(self, row: Entry, column: Entry) -> Reading:
+    def reading(self, row: Heading, column: Heading) -> Reading:
         """Say which figure of the cell's run is shown."""
         return Reading.model_validate(self.read | column.read | row.read)
 
-    def cells(self) -> Iterator[Cell]:
+    def cells(self) -> Iterator[TableCell]:
         """Yield every cell, row by row: (row, column, settings, published or None)."""
         for row in self.rows:
             values = self.published.get(row.id, [None] * len(self.columns))
             for column, value in zip(self.columns, values, strict=True):
-                yield Cell(row, column, self.settings(row, column), value)
+                yield TableCell(row, column, self.settings(row, column), value)
 
 
 def expand(entry: object, paper: Paper) -> dict[str, Any]:

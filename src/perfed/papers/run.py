@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from perfed.data import Samples
-from perfed.disk import get_object, locked, put_json
-from perfed.errors import PerfedError, RunError
-from perfed.papers.flat import Flat
-from perfed.papers.plan import Plan
-from perfed.papers.recipe import Recipe
-from perfed.runs import parallel
-from perfed.runs.assemble import Shared, samples_of
-from perfed.runs.experiment import Experiment
-from perfed.runs.folder import RunFolder
-from perfed.runs.run import begin, reshared, sum_up
-from perfed.runs.seed import OnRound
+from ..data import Samples
+from ..disk import get_object, locked, put_json
+from ..errors import PerfedError, RunError
+from ..runs import parallel
+from ..runs.assemble import SharedData, samples_of
+from ..runs.experiment import Experiment
+from ..runs.folder import RunFolder
+from ..runs.run import begin, reshared, sum_up
+from ..runs.seed import OnRound
+from .flat import Flat
+from .plan import Plan
+from .recipe import Recipe
 
 Note = Callable[[str], None]
 
@@ -160,12 +160,12 @@ def _cells(work: Work, todo: dict[str, Experiment], locks: ExitStack, note: Note
             yield parallel.Cell(folder, asked, seed, shared, work.stop(settings))
 
 
-def _folder(work: Work, key: str, settings: Experiment, samples: Samples) -> tuple[RunFolder, Experiment, Shared]:
+def _folder(work: Work, key: str, settings: Experiment, samples: Samples) -> tuple[RunFolder, Experiment, SharedData]:
     """Return an experiment's run folder, made or given further seeds where necessary."""
     folder = work.cell(key)
     if not folder.complete:
         shutil.rmtree(folder.path, ignore_errors=True)  # an earlier call ended while making it
-        asked, shared = _at(settings, folder.path), Shared.of(settings, samples)
+        asked, shared = _at(settings, folder.path), SharedData.of(settings, samples)
         shared.assemble(settings, settings.seeds[0])  # refuse before anything is written
         begin(asked, shared, work.command)
         return folder, asked, shared
@@ -183,7 +183,7 @@ def extend(folder: RunFolder, seeds: tuple[int, ...], samples: Samples) -> None:
     shutil.rmtree(beside.path, ignore_errors=True)
     before, manifest = folder.experiment, folder.manifest
     more = before.but(seeds=seeds)
-    begin(_at(more, beside.path), Shared.of(more, samples))
+    begin(_at(more, beside.path), SharedData.of(more, samples))
     splits = manifest["splits"] | beside.manifest["splits"]
     folder.adopt(beside, seeds)
     folder.put_manifest(manifest | {"splits": splits})

@@ -5,25 +5,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perfed.disk import put, put_json
-from perfed.papers.agree import agreement, sentence
-from perfed.papers.beside import beside, compared
-from perfed.papers.origin import origin
-from perfed.papers.plan import Plan
-from perfed.papers.recipe import Entry, Published, Reading, Recipe
-from perfed.papers.run import recalled
-from perfed.papers.values import Value, value
-from perfed.report.canvas import save
-from perfed.report.tables import MISSING, Cell, Column, Row, Table, csv, latex, markdown
-from perfed.units import signed
+from ..disk import put, put_json
+from ..report.canvas import save
+from ..report.tables import MISSING, Column, Printed, Row, Table, csv, latex, markdown
+from ..units import signed
+from .agree import agreement, sentence
+from .beside import beside, compared
+from .origin import origin
+from .plan import Plan
+from .recipe import Heading, Published, Reading, Recipe
+from .run import recalled
+from .values import Value, value
 
 
 @dataclass(frozen=True)
-class Answer:
+class Shown:
     """One cell: what we found, what was printed, and how the experiments differ."""
 
-    row: Entry
-    column: Entry
+    row: Heading
+    column: Heading
     reading: Reading
     published: Published | None
     ours: Value
@@ -39,7 +39,7 @@ class Answer:
         return self.ours.mean - self.published.mean
 
 
-def answers(recipe: Recipe, folder: Path, only: Sequence[Plan] | None = None) -> list[Answer]:
+def answers(recipe: Recipe, folder: Path, only: Sequence[Plan] | None = None) -> list[Shown]:
     """Return every cell that was ever asked for in ``folder`` (or of ``only``), in the table's order."""
     known = recalled(folder / "cells.json")
     wanted = None if only is None else {plan.name for plan in only}
@@ -59,7 +59,7 @@ def answers(recipe: Recipe, folder: Path, only: Sequence[Plan] | None = None) ->
             ours = value(path, reading, entry.get("place"))
         reduced = _seeds(entry.get("reduced", []), ours, len(recipe.settings(cell.row, cell.column)["seeds"]))
         comparable = not entry.get("stand_in", False)
-        found.append(Answer(cell.row, cell.column, reading, cell.published, ours, path, reduced, comparable))
+        found.append(Shown(cell.row, cell.column, reading, cell.published, ours, path, reduced, comparable))
     return found
 
 
@@ -79,13 +79,13 @@ def _seeds(reduced: Sequence[str], ours: Value, planned: int) -> tuple[str, ...]
     return tuple(kept)
 
 
-def table(recipe: Recipe, found: Sequence[Answer]) -> Table:
+def table(recipe: Recipe, found: Sequence[Shown]) -> Table:
     """Return ours, the published value and the difference for every column that was asked for."""
     wide = 3 if recipe.numbers == "printed" else 1  # what is only drawn cannot be compared
     columns: list[Column] = []
     shown = [column for column in recipe.columns if any(a.column.id == column.id for a in found)]
     rows = [row for row in recipe.rows if any(a.row.id == row.id for a in found)]
-    cells: dict[str, list[Cell]] = {row.id: [] for row in rows}
+    cells: dict[str, list[Printed]] = {row.id: [] for row in rows}
     for column in shown:
         reading = next(a.reading for a in found if a.column.id == column.id)
         above = heading(recipe, column)
@@ -101,33 +101,33 @@ def table(recipe: Recipe, found: Sequence[Answer]) -> Table:
     return Table(tuple(columns), tuple(titled), tuple(reductions(found)))
 
 
-def heading(recipe: Recipe, column: Entry) -> str:
+def heading(recipe: Recipe, column: Heading) -> str:
     """Return what stands above a column: the heading of its group and its own."""
     return f"{column.group}, {column.label}" if column.group else column.label
 
 
-def _title(row: Entry) -> str:
+def _title(row: Heading) -> str:
     return f"{row.group}, {row.label}" if row.group else row.label
 
 
-def _cells(answer: Answer | None, reading: Reading) -> list[Cell]:
+def _cells(answer: Shown | None, reading: Reading) -> list[Printed]:
     if answer is None:
-        return [Cell(None, None, MISSING)] * 3
+        return [Printed(None, None, MISSING)] * 3
     digits, ours, printed = reading.digits, answer.ours, answer.published
-    own = Cell(None, None, MISSING)
+    own = Printed(None, None, MISSING)
     if ours.mean is not None:
         plus = f"{ours.std:.{digits}f}" if ours.seeds > 1 and ours.std is not None else ""
-        own = Cell(ours.mean, ours.std, f"{ours.mean:.{digits}f}", plus)
-    theirs = Cell(None, None, printed.note if printed is not None and printed.note else MISSING)
+        own = Printed(ours.mean, ours.std, f"{ours.mean:.{digits}f}", plus)
+    theirs = Printed(None, None, printed.note if printed is not None and printed.note else MISSING)
     if printed is not None and printed.mean is not None:
         plus = "" if printed.std is None else f"{printed.std:.{digits}f}"
-        theirs = Cell(printed.mean, printed.std, f"{printed.mean:.{digits}f}", plus)
+        theirs = Printed(printed.mean, printed.std, f"{printed.mean:.{digits}f}", plus)
     gap = answer.difference
-    apart = Cell(None, None, MISSING) if gap is None else Cell(gap, None, signed(gap, digits))
+    apart = Printed(None, None, MISSING) if gap is None else Printed(gap, None, signed(gap, digits))
     return [own, theirs, apart]
 
 
-def reductions(found: Sequence[Answer]) -> list[str]:
+def reductions(found: Sequence[Shown]) -> list[str]:
     """Say what is smaller than in the paper; what holds for all cells is said once."""
     ran = [a for a in found if a.run is not None]
     if not ran:
@@ -147,7 +147,7 @@ def reductions(found: Sequence[Answer]) -> list[str]:
     return lines
 
 
-def _places(where: Sequence[str], ran: Sequence[Answer], note: str) -> str:
+def _places(where: Sequence[str], ran: Sequence[Shown], note: str) -> str:
     columns = dict.fromkeys(a.column.label for a in ran if note in a.reduced)
     whole = [c for c in columns if all(note in a.reduced for a in ran if a.column.label == c)]
     if sum(1 for a in ran if a.column.label in whole) == len(where):
@@ -155,7 +155,7 @@ def _places(where: Sequence[str], ran: Sequence[Answer], note: str) -> str:
     return ", ".join(where[:6]) + (f" and {len(where) - 6} more" if len(where) > 6 else "")
 
 
-def records(recipe: Recipe, found: Sequence[Answer]) -> list[dict[str, Any]]:
+def records(recipe: Recipe, found: Sequence[Shown]) -> list[dict[str, Any]]:
     """Return one object per cell, for JSON."""
     return [
         {
@@ -177,7 +177,7 @@ def records(recipe: Recipe, found: Sequence[Answer]) -> list[dict[str, Any]]:
     ]
 
 
-def lines(found: Sequence[Answer]) -> tuple[list[str], list[list[str]]]:
+def lines(found: Sequence[Shown]) -> tuple[list[str], list[list[str]]]:
     """Return headings and one row per cell, for a terminal."""
     rows = []
     for a in found:
@@ -188,14 +188,14 @@ def lines(found: Sequence[Answer]) -> tuple[list[str], list[list[str]]]:
     return ["row", "column", "ours", "paper", "difference", "unit"], rows
 
 
-def _agrees(recipe: Recipe, found: Sequence[Answer]) -> list[str]:
+def _agrees(recipe: Recipe, found: Sequence[Shown]) -> list[str]:
     names = {column.id: heading(recipe, column) for column in recipe.columns}
     return [f"{names[entry['column']]}: {sentence(entry)}." for entry in agreement(found)]
 
 
-def write(recipe: Recipe, found: Sequence[Answer], folder: Path, command: str = "") -> dict[str, str]:
+def write(recipe: Recipe, found: Sequence[Shown], folder: Path, command: str = "") -> dict[str, str]:
     """Write table.md, .csv, .tex and .json, the page, and the figure beside the paper; return where they are."""
-    from perfed.papers.page import page
+    from .page import page
 
     made = table(recipe, found)
     below = "".join(f"\n- {note}" for note in (*made.notes, *_agrees(recipe, found), *recipe.notes, *origin(found)))

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from perfed.data.catalogue import CATALOGUE
-from perfed.data.entry import Entry
-from perfed.data.locate import how, locate
-from perfed.errors import DataError, suggest
-from perfed.papers.paper import Settings
+from ..data.catalogue import CATALOGUE
+from ..data.entry import Entry
+from ..data.locate import how, locate
+from ..errors import DataError, suggest
+from .paper import Settings
 
 # What may take a set's place, best first; the last is always embedded.
 STAND_INS: dict[str, tuple[str, ...]] = {

@@ -6,16 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from perfed.analysis.communication import cost_to_target
-from perfed.analysis.recorded import parameters
-from perfed.analysis.subject import Subject
-from perfed.disk import get_json
-from perfed.errors import RunError
-from perfed.evaluate.scores import Line
-from perfed.evaluate.summary import choose, rates
-from perfed.papers.recipe import Reading
-from perfed.report.read import Run, options, read
-from perfed.runs.folder import RunFolder
+from ..analysis.communication import cost_to_target
+from ..analysis.recorded import parameters
+from ..analysis.subject import Subject
+from ..disk import get_json
+from ..errors import RunError
+from ..evaluate.scores import Line
+from ..evaluate.summary import choose, rates
+from ..report.read import Record, options, read
+from ..runs.folder import RunFolder
+from .recipe import Reading
 
 SCALE = {"%": 100.0, "1e-2": 100.0}
 
@@ -80,7 +80,7 @@ class _End(NamedTuple):
     flat: bool
 
 
-def _end(run: Run, seed: int, planned: int) -> _End | None:
+def _end(run: Record, seed: int, planned: int) -> _End | None:
     """Return where a seed ended; None while it is under way."""
     last = int(run.rounds[seed][-1]["round"])
     if last >= planned:
@@ -90,7 +90,7 @@ def _end(run: Run, seed: int, planned: int) -> _End | None:
     return _End(last, stopped["flat"]) if stopped is not None and stopped["round"] == last else None
 
 
-def _figure(run: Run, seed: int, reading: Reading, place: int | None) -> tuple[float | None, str]:
+def _figure(run: Record, seed: int, reading: Reading, place: int | None) -> tuple[float | None, str]:
     if reading.measure == "psnr":
         return _attacked(run, seed, reading)
     if reading.measure == "mebibytes":
@@ -105,7 +105,7 @@ def _figure(run: Run, seed: int, reading: Reading, place: int | None) -> tuple[f
     return (None, "no accuracy at all, so there is no coefficient of variation") if found is None else (float(found), "")
 
 
-def _client(run: Run, seed: int, client: str, place: int | None) -> tuple[float | None, str]:
+def _client(run: Record, seed: int, client: str, place: int | None) -> tuple[float | None, str]:
     """Return one client's accuracy: its own best, or that of the round that is best for all."""
     names = run.clients[seed]["names"]
     if place is None and client not in names:
@@ -116,13 +116,13 @@ def _client(run: Run, seed: int, client: str, place: int | None) -> tuple[float 
     if own["best"] == "per_client":
         scored = [line for line in run.rounds[seed] if line.get(series) and (line["round"] > 0 or run.done == 0)]
         return float(np.nanmax([rates(line[series])[number] for line in scored])), ""
-    line = choose(run.rounds[seed], "best", report=own["report"], series=series)
+    line = choose(run.rounds[seed], "best", report=own["report"], series=series, by=own["choose"])
     return (float(rates(line[series])[number]), "") if line is not None else (None, "no round is scored yet")
 
 
 def _pace(lines: list[dict[str, object]], own: dict[str, str], measure: str) -> float | None:
     """Return how long it took until the best accuracy was first reached."""
-    best = choose(lines, "best", report=own["report"], series=own["series"])
+    best = choose(lines, "best", report=own["report"], series=own["series"], by=own["choose"])
     if best is None:
         return None
     until = int(best["round"])
@@ -133,7 +133,7 @@ def _pace(lines: list[dict[str, object]], own: dict[str, str], measure: str) -> 
     return minutes if measure == "minutes" else minutes / max(1, len(trained))
 
 
-def _mebibytes(run: Run, seed: int, reading: Reading) -> tuple[float | None, str]:
+def _mebibytes(run: Record, seed: int, reading: Reading) -> tuple[float | None, str]:
     if reading.target is None:
         return None, "the recipe names no target"
     lines = run.rounds[seed]
@@ -147,7 +147,7 @@ def _mebibytes(run: Run, seed: int, reading: Reading) -> tuple[float | None, str
     return (cost.mib, "") if cost.reached else (None, str(cost))
 
 
-def _attacked(run: Run, seed: int, reading: Reading) -> tuple[float | None, str]:
+def _attacked(run: Record, seed: int, reading: Reading) -> tuple[float | None, str]:
     place = attacked(run.path, seed, reading)
     if not place.exists():
         return None, f"not attacked yet; `perfed analyze {run.path} attack --scope {reading.scope}` does it"
@@ -159,7 +159,7 @@ def attacked(path: Path, seed: int, reading: Reading) -> Path:
     return RunFolder(path).seed(seed).note(f"attack-{reading.scope}")
 
 
-def _verdict(run: Run, reading: Reading) -> str:
+def _verdict(run: Record, reading: Reading) -> str:
     for seed in run.rounds:
         if attacked(run.path, seed, reading).exists():
             return str(get_json(attacked(run.path, seed, reading))["conclusion"])

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perfed.errors import DataError, InputError, suggest
-from perfed.partition.clientwise import ClientDirichlet, ClientPathological
-from perfed.partition.cut import check_fractions, cut
-from perfed.partition.grouped import Domains, Natural
-from perfed.partition.owned import Facts, Partition, SamplesLike
-from perfed.partition.pooled import Dirichlet, Iid, Pathological
-from perfed.partition.split import Indices, Split
+from ..errors import DataError, InputError, suggest
+from .clientwise import ClientDirichlet, ClientPathological
+from .cut import check_fractions, cut
+from .grouped import Domains, Natural
+from .owned import Facts, Partition, SamplesLike
+from .pooled import Dirichlet, Iid, Pathological
+from .split import Indices, Split
 
 __all__ = [
     "PARTITIONS",

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from perfed.errors import InputError
-from perfed.partition.owned import (
+from ..errors import InputError
+from .owned import (
     Facts,
     Owned,
     Partition,
@@ -18,7 +18,7 @@ from perfed.partition.owned import (
     too_many_classes,
     whole,
 )
-from perfed.partition.split import Indices
+from .split import Indices
 
 Weights = npt.NDArray[np.float64]
 

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from perfed.errors import InputError
-from perfed.partition.owned import Owned
-from perfed.partition.split import Indices
+from ..errors import InputError
+from .owned import Owned
+from .split import Indices
 
 
 def check_fractions(validation: float, test: float) -> None:

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from perfed.errors import InputError
-from perfed.partition.owned import Facts, Owned, Partition, Pooled, whole
-from perfed.partition.split import Indices
+from ..errors import InputError
+from .owned import Facts, Owned, Partition, PooledPartition, whole
+from .split import Indices
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class Domains(Partition):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Natural(Pooled):
+class Natural(PooledPartition):
     """One client per subject, writer, domain or value of a column, cut into parts by fractions."""
 
     name: ClassVar[str] = "natural"

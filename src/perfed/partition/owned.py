@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from perfed.errors import InputError
-from perfed.partition.split import Indices
+from ..errors import InputError
+from .split import Indices
 
 
 class SamplesLike(Protocol):
@@ -73,7 +73,7 @@ class Partition:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pooled(Partition):
+class PooledPartition(Partition):
     """A partition of one pool, each client's share being cut into train, validation and test afterwards."""
 
     pool: Literal["all", "train"] = "all"  # official training and test part together, or (Tiny-ImageNet) training only

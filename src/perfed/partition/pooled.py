@@ -5,11 +5,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from perfed.errors import InputError
-from perfed.partition.owned import (
+from ..errors import InputError
+from .owned import (
     Facts,
     Owned,
-    Pooled,
+    PooledPartition,
     choice,
     class_members,
     demand,
@@ -18,14 +18,14 @@ from perfed.partition.owned import (
     too_many_classes,
     whole,
 )
-from perfed.partition.split import Indices
+from .split import Indices
 
 FALLBACK = 3  # two samples to train on and one to test on
 TOPPED_UP = 50  # at most one client in so many may be given samples that the draw did not
 
 
 @dataclass(frozen=True, kw_only=True)
-class Iid(Pooled):
+class Iid(PooledPartition):
     """Every client gets an equal random share."""
 
     name: ClassVar[str] = "iid"
@@ -38,7 +38,7 @@ class Iid(Pooled):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pathological(Pooled):
+class Pathological(PooledPartition):
     """Every client owns a few classes; consecutive clients share them (FedCP, GPFL)."""
 
     name: ClassVar[str] = "pathological"
@@ -110,7 +110,7 @@ class Pathological(Pooled):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dirichlet(Pooled):
+class Dirichlet(PooledPartition):
     """Each class is shared by Dirichlet weights, and clients that own enough get no more (MOON, FedCP, GPFL)."""
 
     name: ClassVar[str] = "dirichlet"

@@ -2,11 +2,9 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,8 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from perfed.errors import DataError, InputError
+from ..disk import put
+from ..errors import DataError, InputError, RunError
 
 Indices = npt.NDArray[np.int64]
 PARTS = ("train", "validation", "test")
@@ -276,16 +275,6 @@ def _read(place: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
 
 def _write(place: Path, contents: bytes) -> None:
     try:
-        with NamedTemporaryFile(dir=place.parent, prefix=f".{place.name}.", delete=False) as file:
-            temporary = Path(file.name)
-            try:
-                file.write(contents)
-                file.flush()
-                os.fsync(file.fileno())
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
-        temporary.chmod(0o644)
-        temporary.replace(place)
-    except OSError as problem:
-        raise DataError(f"cannot write the split {place}: {problem.strerror or problem}") from problem
+        put(place, contents)
+    except RunError as problem:
+        raise DataError(f"cannot write the split {place}: {problem}") from problem

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfed.errors import InputError, extra
-from perfed.report.style import RULES
+from ..errors import InputError, extra
+from .style import RULES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfed.errors import InputError
-from perfed.evaluate.scores import today
-from perfed.evaluate.summary import Moment, majority, rates
-from perfed.evaluate.summary import curves as curve
-from perfed.report.canvas import WIDTH, sheet, styled
-from perfed.report.gains import compared
-from perfed.report.names import title
-from perfed.report.read import Run, labels
-from perfed.report.style import LOOKS, Look, looks
-from perfed.units import signed, unit
+from ..errors import InputError
+from ..evaluate.scores import today
+from ..evaluate.summary import Moment, majority, rates
+from ..evaluate.summary import curves as curve
+from ..units import signed, unit
+from .canvas import WIDTH, sheet, styled
+from .gains import compared
+from .names import title
+from .read import Record, labels
+from .style import LOOKS, Look, looks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +32,7 @@ AXIS = {
 }
 
 
-def curves(runs: Sequence[Run], *, figure: str = "weighted", series: str = "test", width: float = WIDTH) -> "Figure":
+def curves(runs: Sequence[Record], *, figure: str = "weighted", series: str = "test", width: float = WIDTH) -> "Figure":
     """Draw a figure over rounds, with a band of one deviation over seeds; many methods get a panel each."""
     if figure not in AXIS:
         raise InputError(f"there is no curve of '{figure}'; there are {', '.join(AXIS)}")
@@ -44,7 +44,7 @@ def curves(runs: Sequence[Run], *, figure: str = "weighted", series: str = "test
         return draw(runs, lines, guess, AXIS[figure], width)
 
 
-def gains(runs: Sequence[Run], over: str = "local", *, moment: Moment = "last", width: float = WIDTH) -> "Figure | None":
+def gains(runs: Sequence[Record], over: str = "local", *, moment: Moment = "last", width: float = WIDTH) -> "Figure | None":
     """Draw what every client gains over the run of method ``over``, sorted; ``None`` if nothing can be compared.
 
     A client that is the same in all seeds is averaged over them; otherwise every client of every seed has a bar.
@@ -75,7 +75,7 @@ def gains(runs: Sequence[Run], over: str = "local", *, moment: Moment = "last", 
     return page
 
 
-def spread(runs: Sequence[Run], *, moment: Moment = "last", width: float = WIDTH) -> "Figure":
+def spread(runs: Sequence[Record], *, moment: Moment = "last", width: float = WIDTH) -> "Figure":
     """Draw every client's accuracy as a dot, one row per method, with the mean as a bar."""
     guess = np.concatenate([rates(today(clients["majority"])) for clients in runs[0].clients.values()])
     rows = [(title("majority"), LOOKS["majority"], guess)]
@@ -107,7 +107,7 @@ def spread(runs: Sequence[Run], *, moment: Moment = "last", width: float = WIDTH
     return page
 
 
-def costs(runs: Sequence[Run], *, width: float = WIDTH) -> "Figure":
+def costs(runs: Sequence[Record], *, width: float = WIDTH) -> "Figure":
     """Draw bytes up and down and the seconds of training and testing, means over seeds."""
     names = labels(runs)
     style = looks([run.method for run in runs])
@@ -163,7 +163,7 @@ def cut(figure: "Figure") -> bool:
     return lowest < float(axis.get_ylim()[0])
 
 
-def _line(run: Run, figure: str, series: str, scale: float) -> tuple[Array, Array, Array]:
+def _line(run: Record, figure: str, series: str, scale: float) -> tuple[Array, Array, Array]:
     """Rounds, means and deviations over seeds, thinned to what can be seen."""
     found = curve(run.rounds, series=series)
     rounds = np.array(found["round"], float)
@@ -197,7 +197,7 @@ def _limits(axis: Any, lines: Sequence[tuple[Array, Array, Array]], guess: float
 
 
 def _frame(
-    runs: Sequence[Run], lines: Sequence[tuple[Array, Array, Array]], guess: float | None, label: str, width: float
+    runs: Sequence[Record], lines: Sequence[tuple[Array, Array, Array]], guess: float | None, label: str, width: float
 ) -> "Figure":
     page, axis = sheet(width, 3.5)
     chosen = looks([run.method for run in runs])
@@ -216,7 +216,7 @@ def _frame(
 
 
 def _panels(
-    runs: Sequence[Run], lines: Sequence[tuple[Array, Array, Array]], guess: float | None, label: str, width: float
+    runs: Sequence[Record], lines: Sequence[tuple[Array, Array, Array]], guess: float | None, label: str, width: float
 ) -> "Figure":
     """One panel per method, in front of the range of all methods, with Local and FedAvg to compare with."""
     wide = 5

@@ -4,13 +4,13 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from perfed.disk import writing
-from perfed.errors import suggest
-from perfed.report import figures, pictures
-from perfed.report.canvas import FORMATS as DRAWN
-from perfed.report.canvas import save
-from perfed.report.read import Run, options
-from perfed.report.tables import Table, comparison, csv, latex, markdown, records
+from ..disk import writing
+from ..errors import suggest
+from . import figures, pictures
+from .canvas import FORMATS as DRAWN
+from .canvas import save
+from .read import Record, options
+from .tables import Table, comparison, csv, latex, markdown, records
 
 ANCHORS = ("local", "fedavg")  # what every method is measured against
 MOMENTS = ("best", "last", "validation")
@@ -33,7 +33,7 @@ def _json(table: Table) -> str:
 WRITERS: dict[str, Callable[[Table], str]] = {"csv": csv, "json": _json, "latex": _latex, "md": _markdown}
 
 
-def text(runs: Sequence[Run], kind: str, columns: Sequence[str] = ()) -> str:
+def text(runs: Sequence[Record], kind: str, columns: Sequence[str] = ()) -> str:
     """Return the table of runs in a format; of the columns those named by key or group, else those that fit the format."""
     if kind not in WRITERS:
         raise suggest("format", kind, [*WRITERS, "html"])
@@ -42,7 +42,7 @@ def text(runs: Sequence[Run], kind: str, columns: Sequence[str] = ()) -> str:
     return WRITERS[kind](table.pick(*chosen) if chosen else table)
 
 
-def draw(runs: Sequence[Run], folder: Path) -> list[Path]:
+def draw(runs: Sequence[Record], folder: Path) -> list[Path]:
     """Write every figure of the runs' page as PNG, SVG and PDF; return the files."""
     series, first = options(runs)["series"], next(iter(runs[0].clients.values()))
     made = {

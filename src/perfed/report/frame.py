@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfed.evaluate.summary import rates
-from perfed.report.read import Run, gather, labels
+from ..evaluate.summary import rates
+from .read import Record, gather, labels
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -18,7 +18,7 @@ PARTS = ("test", "validation", "after")
 COUNTS = ("count", "correct", "accuracy")  # accuracy comes from `rates`
 
 
-def frame(runs: Iterable[Run | Path | str]) -> "DataFrame":
+def frame(runs: Iterable[Record | Path | str]) -> "DataFrame":
     """Return runs as a tidy data frame.
 
     Args:
@@ -32,14 +32,14 @@ def frame(runs: Iterable[Run | Path | str]) -> "DataFrame":
     import pandas
 
     given = list(runs)
-    known = [run for run in given if isinstance(run, Run)]
-    paths = [run for run in given if not isinstance(run, Run)]
+    known = [run for run in given if isinstance(run, Record)]
+    paths = [run for run in given if not isinstance(run, Record)]
     everything = [*known, *(gather(paths) if paths or not known else [])]
     pieces = [piece for run, name in zip(everything, labels(everything), strict=True) for piece in _pieces(run, name)]
     return pandas.concat(pieces, ignore_index=True) if pieces else pandas.DataFrame(columns=list(COLUMNS))
 
 
-def _pieces(run: Run, name: str) -> Iterable["DataFrame"]:
+def _pieces(run: Record, name: str) -> Iterable["DataFrame"]:
     import pandas
 
     for seed, lines in run.rounds.items():

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from perfed.evaluate.summary import Moment
-from perfed.report.names import shorten
-from perfed.report.read import Run, labels
+from ..evaluate.summary import Moment
+from .names import shorten
+from .read import Record, labels
 
 
 class Gain(NamedTuple):
@@ -19,7 +19,7 @@ class Gain(NamedTuple):
     gain: NDArray[np.float64]
 
 
-def compared(runs: Sequence[Run], over: str = "local", moment: Moment = "last") -> list[Gain]:
+def compared(runs: Sequence[Record], over: str = "local", moment: Moment = "last") -> list[Gain]:
     """Return every run's gains over the run of method ``over``, client by client of the seeds both have."""
     reference = next((run for run in runs if run.method == over), None)
     if reference is None:
@@ -43,7 +43,7 @@ def compared(runs: Sequence[Run], over: str = "local", moment: Moment = "last") 
     return found
 
 
-def same_clients(run: Run) -> bool:
+def same_clients(run: Record) -> bool:
     """Whether client i holds the same labels in every seed, so that averaging it over seeds means something."""
     found = [(clients.get("names"), clients.get("labels")) for clients in run.clients.values()]
     return all(entry == found[0] for entry in found)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from perfed import methods
+from .. import methods
 
 MAJORITY = "majority"  # no method: guessing each client's most frequent label, which tables list first
 

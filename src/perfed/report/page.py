@@ -1,17 +1,17 @@
 """One self-contained HTML page about runs: no network to open it, small enough to send."""
 
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfed.errors import RunError
-from perfed.report.canvas import png, svg
-from perfed.report.names import title as named
-from perfed.report.read import Run, gather
-from perfed.report.read import options as asked
-from perfed.report.sections import Picture, Section, lead, sections
-from perfed.report.tables import Table, comparison, groups
+from .. import disk
+from ..disk import writing
+from .canvas import png, svg
+from .names import title as named
+from .read import Record, gather
+from .read import options as asked
+from .sections import Picture, Section, lead, sections
+from .tables import Table, comparison, groups
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,20 +40,14 @@ def put(text: str, out: Path | str, name: str = "report.html") -> Path:
     target = Path(out)
     if target.is_dir() or not target.suffix:
         target = target / name
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
+    with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(target)
-    except OSError as error:
-        if unfinished.is_file():
-            unfinished.unlink()
-        raise RunError(f"cannot write the report to '{target}': {error.strerror or error}") from error
+    disk.put(target, text.encode())
     return target
 
 
 def render(
-    runs: Sequence[Run],
+    runs: Sequence[Record],
     *,
     title: str | None = None,
     extra: Sequence[tuple[str, "str | Figure | Table"]] = (),
@@ -80,7 +74,7 @@ def compose(title: str, lead: str, content: Sequence[Section]) -> str:
     return environment.get_template("page.html").render(title=title, lead=lead, css=css, sections=_embedded(content))
 
 
-def _title(runs: Sequence[Run]) -> str:
+def _title(runs: Sequence[Record]) -> str:
     data = runs[0].settings.get("data")
     where = data.get("name") if isinstance(data, dict) else data
     what = named(runs[0].method) if len(runs) == 1 else f"{len(runs)} methods"

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from perfed.errors import InputError
-from perfed.report.canvas import WIDTH, sheet, styled
-from perfed.report.names import shorten
+from ..errors import InputError
+from .canvas import WIDTH, sheet, styled
+from .names import shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

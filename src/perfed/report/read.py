@@ -9,18 +9,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfed.errors import InputError, RunError
-from perfed.evaluate.summary import Moment, choose, rates, summarise
-from perfed.report.names import label, position, title
-from perfed.runs.folder import RunFolder
-from perfed.runs.parse import flat
+from ..errors import InputError, RunError
+from ..evaluate.summary import Moment, choose, rates, summarise
+from ..runs.folder import RunFolder
+from ..runs.parse import flat
+from .names import label, position, title
 
-USUAL = {"report": "weighted", "best": "round", "series": "test"}  # options of a summary unless said otherwise
+USUAL = {
+    "report": "weighted",
+    "best": "round",
+    "series": "test",
+    "choose": "accuracy",
+}  # of a summary, unless said otherwise
 PLACES = ("out", "name")  # settings that say where a run is written
 
 
 @dataclass(frozen=True)
-class Run:
+class Record:
     """One method's run: what was asked for, where it ran, and every line it recorded, by seed."""
 
     path: Path
@@ -58,7 +63,7 @@ class Run:
         return {seed: rates(line[series]) for seed, line in found.items() if line is not None}
 
 
-def read(path: Path | str) -> Run:
+def read(path: Path | str) -> Record:
     """Read one run folder."""
     folder = RunFolder(path)
     if not folder.there(folder.path):
@@ -71,12 +76,12 @@ def read(path: Path | str) -> Run:
     rounds = {number: lines for number, seed in folder.seeds.items() if (lines := seed.lines.read())}
     if not rounds:
         raise RunError(f"'{folder.path}' has not finished a round yet; `perfed resume {folder.path}` goes on with it")
-    return Run(folder.path, settings, manifest, rounds, {number: folder.seed(number).clients for number in rounds})
+    return Record(folder.path, settings, manifest, rounds, {number: folder.seed(number).clients for number in rounds})
 
 
-def gather(paths: Iterable[Path | str]) -> list[Run]:
+def gather(paths: Iterable[Path | str]) -> list[Record]:
     """Read runs and folders of runs (comparisons), in the order in which tables list their methods."""
-    runs: list[Run] = []
+    runs: list[Record] = []
     for path in map(Path, paths):
         if not path.is_dir():
             raise RunError(f"there is no folder '{path}'; give a run's or a comparison's folder")
@@ -93,12 +98,12 @@ def gather(paths: Iterable[Path | str]) -> list[Run]:
     return sorted(unique.values(), key=lambda run: position(run.method))
 
 
-def options(runs: Sequence[Run]) -> dict[str, str]:
+def options(runs: Sequence[Record]) -> dict[str, str]:
     """Return the options of a summary that the first run's settings ask for."""
     return {name: str(runs[0].settings.get(name) or usual) for name, usual in USUAL.items()}
 
 
-def labels(runs: Sequence[Run]) -> list[str]:
+def labels(runs: Sequence[Record]) -> list[str]:
     """Return one distinct name per run: its method, and where that repeats, what it sets unlike the others."""
     names = []
     for run in runs:
@@ -113,7 +118,7 @@ def labels(runs: Sequence[Run]) -> list[str]:
     return [f"{name} [{run.path.name}]" if name in repeated else name for name, run in zip(names, runs, strict=True)]
 
 
-def differing(runs: Sequence[Run]) -> list[str]:
+def differing(runs: Sequence[Record]) -> list[str]:
     """Return the settings that are not the same in all runs; where a run is written is no such setting."""
     values = [flat(run.settings) for run in runs]
     keys = dict.fromkeys(key for entry in values for key in entry)

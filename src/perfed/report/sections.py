@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from perfed.report import figures, pictures
-from perfed.report.formats import ANCHORS, MOMENTS, USUAL
-from perfed.report.gains import same_clients
-from perfed.report.names import title
-from perfed.report.read import PLACES, Run, differing, labels
-from perfed.report.significance import paired
-from perfed.report.tables import MISSING, Cell, Table, quoted
-from perfed.runs.parse import flat
-from perfed.units import signed, weighed
+from ..runs.parse import flat
+from ..units import signed, weighed
+from . import figures, pictures
+from .formats import ANCHORS, MOMENTS, USUAL
+from .gains import same_clients
+from .names import title
+from .read import PLACES, Record, differing, labels
+from .significance import paired
+from .tables import MISSING, Printed, Table, quoted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,7 +54,7 @@ class Notes(NamedTuple):
     warn: bool = False
 
 
-def sections(runs: Sequence[Run], table: Table, **options: str) -> list[Section]:
+def sections(runs: Sequence[Record], table: Table, **options: str) -> list[Section]:
     """Return everything a page shows; sections without content are left out."""
     found = [
         _asked(runs),
@@ -86,17 +86,17 @@ def lead(table: Table) -> str:
     return f"{best.name} scores highest of {len(others) + 1}: {reached}; {rest}{guess}."
 
 
-def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
+def facts(runs: Sequence[Record]) -> list[tuple[str, str]]:
     """Return the main settings that all runs have in common."""
     return [(key, _shown(value)) for key, value in _shared(runs).items() if key.split(".")[0] in MAIN and value is not None]
 
 
-def _shared(runs: Sequence[Run]) -> dict[str, Any]:
+def _shared(runs: Sequence[Record]) -> dict[str, Any]:
     apart = differing(runs)
     return {key: value for key, value in flat(runs[0].settings).items() if key not in (*apart, *PLACES)}
 
 
-def _asked(runs: Sequence[Run]) -> Section:
+def _asked(runs: Sequence[Record]) -> Section:
     apart, shared = differing(runs), _shared(runs)
     parts: list[tuple[str, Any]] = [("facts", facts(runs))]
     columns = [key for key in apart if key != "method"]
@@ -114,7 +114,7 @@ def _asked(runs: Sequence[Run]) -> Section:
     return Section("asked", "What was run", parts)
 
 
-def _results(runs: Sequence[Run], table: Table, options: dict[str, str]) -> Section:
+def _results(runs: Sequence[Record], table: Table, options: dict[str, str]) -> Section:
     parts: list[tuple[str, Any]] = [("results", table.pick(*USUAL))]
     seeds = max(len(run.rounds) for run in runs)
     over = f" ± one deviation over {seeds} seeds" if seeds > 1 else " (one seed)"
@@ -123,6 +123,8 @@ def _results(runs: Sequence[Run], table: Table, options: dict[str, str]) -> Sect
         " is chosen on test data, as papers do; the validated round on validation data. Best bold, second underlined."
     )
     parts.append(("soft", text))
+    if others := list(dict.fromkeys(column.group for column in table.columns if column.group not in (*MOMENTS, "cost"))):
+        parts.append(("results", table.pick(*others)))
     if table.notes:
         parts.append(("notes", Notes(table.notes, warn=True)))
     moment = quoted(table)
@@ -138,7 +140,7 @@ def _results(runs: Sequence[Run], table: Table, options: dict[str, str]) -> Sect
     return Section("results", "Results", parts)
 
 
-def _curves(runs: Sequence[Run], options: dict[str, str]) -> Section:
+def _curves(runs: Sequence[Record], options: dict[str, str]) -> Section:
     series = options.get("series", "test")
     text = "Accuracy of the model every client would serve, after each round." if series == "test" else ""
     if max(len(run.rounds) for run in runs) > 1:
@@ -151,7 +153,7 @@ def _curves(runs: Sequence[Run], options: dict[str, str]) -> Section:
     return Section("curves", "Curves", [("figure", Picture(picture, text.strip()))])
 
 
-def _gains(runs: Sequence[Run]) -> Section:
+def _gains(runs: Sequence[Record]) -> Section:
     parts: list[tuple[str, Any]] = []
     for over in ANCHORS:
         figure = figures.gains(runs, over, width=WIDTH)
@@ -164,7 +166,7 @@ def _gains(runs: Sequence[Run]) -> Section:
     return Section("gains", "Who gains, who loses", parts)
 
 
-def _clients(runs: Sequence[Run], table: Table) -> Section:
+def _clients(runs: Sequence[Record], table: Table) -> Section:
     text = "A mark is a client (of one seed) in the last round, the bar their mean."
     parts: list[tuple[str, Any]] = [("figure", Picture(figures.spread(runs, width=WIDTH), text))]
     keys = [f"{moment}.{figure}" for moment in MOMENTS for figure in ("std", "cv")]
@@ -184,7 +186,7 @@ def _clients(runs: Sequence[Run], table: Table) -> Section:
     return Section("clients", "Every client's accuracy", parts)
 
 
-def _split(run: Run) -> Section:
+def _split(run: Record) -> Section:
     seed = next(iter(run.clients))
     described = run.clients[seed]
     rows = [["Samples", "clients", "smallest", "median", "largest", "all"]]
@@ -198,7 +200,7 @@ def _split(run: Run) -> Section:
     return Section("split", "Data of the clients", [("figure", Picture(chart, text)), ("numbers", rows)])
 
 
-def _cost(runs: Sequence[Run]) -> Section:
+def _cost(runs: Sequence[Record]) -> Section:
     chart = figures.costs(runs, width=WIDTH)
     rows = [["Method", "up, per client and round", "down, per client and round"]]
     for run, name in zip(runs, labels(runs), strict=True):
@@ -207,7 +209,7 @@ def _cost(runs: Sequence[Run]) -> Section:
     return Section("cost", "Bytes and seconds", [("figure", Picture(chart, text)), ("grid", rows)])
 
 
-def _fields(run: Run, way: str) -> str:
+def _fields(run: Record, way: str) -> str:
     """What crosses the wire, field by field, on average over participants and rounds."""
     lines = [line for part in run.rounds.values() for line in part if line.get("participants")]
     names = dict.fromkeys(name for line in lines for name in line.get(way) or {})
@@ -216,7 +218,7 @@ def _fields(run: Run, way: str) -> str:
     return ", ".join(f"{name} {weighed(value)}" for name, value in sizes.items() if value) or "nothing"
 
 
-def _repeat(runs: Sequence[Run]) -> Section:
+def _repeat(runs: Sequence[Record]) -> Section:
     commands = dict.fromkeys(command(run) for run in runs)
     parts: list[tuple[str, Any]] = [("code", "\n".join(commands))]
     chosen = _chosen(runs)
@@ -231,7 +233,7 @@ def _repeat(runs: Sequence[Run]) -> Section:
     return Section("repeat", "How to repeat it", parts)
 
 
-def _chosen(runs: Sequence[Run]) -> dict[str, list[str]]:
+def _chosen(runs: Sequence[Record]) -> dict[str, list[str]]:
     """Return the transports that were chosen by measuring, each with the runs that took it."""
     found: dict[str, list[str]] = {}
     for run, name in zip(runs, labels(runs), strict=True):
@@ -241,7 +243,7 @@ def _chosen(runs: Sequence[Run]) -> dict[str, list[str]]:
     return found
 
 
-def command(run: Run) -> str:
+def command(run: Record) -> str:
     """Return the command that made a run: as recorded, or else rebuilt from its settings."""
     recorded = run.manifest.get("command")
     if recorded:
@@ -260,7 +262,7 @@ def _shown(value: Any) -> str:
     return ", ".join(map(_shown, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _unbroken(cell: Cell) -> str:
+def _unbroken(cell: Printed) -> str:
     return f"{cell.both} %".replace(" ", "\N{NO-BREAK SPACE}")
 
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfed.report.read import Run, labels
+from .read import Record, labels
 
 ENOUGH = 5  # fewer pairs cannot tell luck from skill
 
 
 @dataclass(frozen=True)
-class Pair:
+class Paired:
     """The leader against one other run: mean difference over shared seeds and how likely chance alone is as large."""
 
     leader: str
@@ -23,7 +23,7 @@ class Pair:
     holm: float  # p of the t test after Holm's correction for the number of comparisons
 
 
-def paired(runs: Sequence[Run], *, figure: str = "best.weighted", **options: str) -> list[Pair]:
+def paired(runs: Sequence[Record], *, figure: str = "best.weighted", **options: str) -> list[Paired]:
     """Compare the run with the highest mean with every other, seed by seed, where they share at least 5 seeds."""
     moment, name = figure.split(".")
     blocks = [run.summary(**options)[moment] for run in runs]
@@ -41,7 +41,7 @@ def paired(runs: Sequence[Run], *, figure: str = "best.weighted", **options: str
         found.append((names[number], len(shared), float(np.mean(differences)), *probabilities(differences)))
     corrected = holm([student for *_, student, _ in found])
     return [
-        Pair(names[leader], other, seeds, mean, student, rank, adjusted)
+        Paired(names[leader], other, seeds, mean, student, rank, adjusted)
         for (other, seeds, mean, student, rank), adjusted in zip(found, corrected, strict=True)
     ]
 

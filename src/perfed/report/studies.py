@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from perfed.report.canvas import WIDTH, sheet, styled
-from perfed.report.names import shorten
-from perfed.report.style import DOTS, LONG, MIXED, Look
+from .canvas import WIDTH, sheet, styled
+from .names import shorten
+from .style import DOTS, LONG, MIXED, Look
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,12 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from perfed.errors import InputError, RunError
-from perfed.evaluate.rising import rising
-from perfed.evaluate.summary import RUNAWAY, Moment, majority, over, runaway
-from perfed.report.names import title
-from perfed.report.read import Run, labels
-from perfed.units import signed, unit
+from ..errors import InputError, RunError
+from ..evaluate.rising import rising
+from ..evaluate.summary import RUNAWAY, Moment, majority, over, runaway
+from ..units import signed, unit
+from . import helped, measured
+from .names import title
+from .read import Record, labels
 
 MISSING = "–"
 STILL = "Curves still rise"
@@ -30,6 +31,7 @@ class Column:
     scale: float = 100.0
     digits: int = 2
     ranked: bool = False
+    higher: bool = True  # whether more is better
 
     @property
     def group(self) -> str:
@@ -43,7 +45,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Printed:
     """A value with its deviation over seeds, once as numbers and once as printed."""
 
     value: float | None
@@ -64,7 +66,7 @@ class Row:
 
     method: str
     name: str
-    cells: tuple[Cell, ...]
+    cells: tuple[Printed, ...]
 
 
 @dataclass(frozen=True)
@@ -84,25 +86,32 @@ class Table:
         return replace(self, columns=tuple(self.columns[number] for number in kept), rows=rows)
 
 
-def comparison(runs: Sequence[Run], *, report: str = "weighted", best: str = "round", series: str = "test") -> Table:
+def comparison(
+    runs: Sequence[Record], *, report: str = "weighted", best: str = "round", series: str = "test", choose: str = "accuracy"
+) -> Table:
     """Return the table of runs: accuracy at three moments, its spread over clients and seeds, bytes and seconds.
 
+    Then come other metrics where the runs measured some, and under ``protocol=pflbench`` who is helped and who is hurt.
     The first row is the majority class: each client's most frequent training label, without any learning.
     """
-    options = {"report": report, "best": best, "series": series}
-    columns = _columns(runs, best)
+    options = {"report": report, "best": best, "series": series, "choose": choose}
+    more = measured.names(runs, series)
+    columns = _columns(runs, best) + tuple(Column(**own) for own in (*measured.columns(runs, options), *helped.columns(runs)))
     guess = _majority(runs[0])
     values = [dict.fromkeys(("best", "last", "validation"), guess) | _costs(None)]
-    values += [run.summary(**options) | _costs(run) for run in runs]
+    for run in runs:
+        others = measured.values(run, more, options) | helped.values(run, runs, options)
+        values.append(run.summary(**options) | _costs(run) | others)
     if all(entry["validation"] is None for entry in values[1:]):
-        columns = tuple(column for column in columns if column.group != "validation")
+        columns = tuple(column for column in columns if "validation" not in column.key.split("."))
     seeds = [len(runs[0].clients), *(len(run.rounds) for run in runs)]
     cells = [[_cell(entry, column, count) for column in columns] for entry, count in zip(values, seeds, strict=True)]
     marked = _mark(columns, cells)
     names = [title("majority"), *labels(runs)]
     methods = ["majority", *(run.method for run in runs)]
     rows = tuple(Row(*row) for row in zip(methods, names, marked, strict=True))
-    return Table(columns, rows, tuple(_notes(runs, **options)))
+    notes = _notes(runs, report, best, series) + measured.notes(runs, options) + helped.notes(runs)
+    return Table(columns, rows, tuple(notes))
 
 
 def quoted(table: Table) -> Moment:
@@ -206,7 +215,7 @@ def groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
     return found
 
 
-def _columns(runs: Sequence[Run], best: str) -> tuple[Column, ...]:
+def _columns(runs: Sequence[Record], best: str) -> tuple[Column, ...]:
     top = "best round" if best == "round" else "best per client (optimistic)"
     columns = []
     for moment, above in (("best", top), ("last", "last round"), ("validation", "validated round")):
@@ -223,34 +232,34 @@ def _columns(runs: Sequence[Run], best: str) -> tuple[Column, ...]:
     return (*columns, Column("cost.seconds", "whole run", "seconds", 1.0, 1))
 
 
-def _majority(run: Run) -> dict[str, Any]:
+def _majority(run: Record) -> dict[str, Any]:
     try:
         return majority(run.clients)
     except KeyError as error:
         raise RunError(f"'{run.path}' has a clients.json without {error}; it cannot be compared with guessing") from error
 
 
-def _costs(run: Run | None) -> dict[str, Any]:
+def _costs(run: Record | None) -> dict[str, Any]:
     if run is None:  # guessing sends nothing and takes no time worth a number
         return {"cost": {"bytes_up": over([0]), "bytes_down": over([0]), "seconds": over([None])}}
     return {"cost": {field: over(run.total(field)) for field in ("bytes_up", "bytes_down", "seconds")}}
 
 
-def _cell(entry: Mapping[str, Any], column: Column, seeds: int) -> Cell:
+def _cell(entry: Mapping[str, Any], column: Column, seeds: int) -> Printed:
     group, figure = column.key.split(".")
-    found = (entry[group] or {}).get(figure, {"mean": None, "std": None})
+    found = (entry.get(group) or {}).get(figure, {"mean": None, "std": None})
     value, spread = found["mean"], found["std"]
     if value is None:
-        return Cell(None, None, MISSING)
+        return Printed(None, None, found.get("said") or MISSING)
     plus = f"{spread * column.scale:.{column.digits}f}" if seeds > 1 and not figure.startswith("bytes") else ""
-    return Cell(value, spread, f"{value * column.scale:.{column.digits}f}", plus)
+    return Printed(value, spread, f"{value * column.scale:.{column.digits}f}", plus)
 
 
-def _mark(columns: Sequence[Column], cells: list[list[Cell]]) -> list[tuple[Cell, ...]]:
+def _mark(columns: Sequence[Column], cells: list[list[Printed]]) -> list[tuple[Printed, ...]]:
     """Mark the best and the second of every ranked column, by the printed value: equal in print is equal in rank."""
     for number, column in enumerate(columns):
         printed = [float(row[number].text) for row in cells if row[number].value is not None]
-        order = sorted(set(printed), reverse=True)
+        order = sorted(set(printed), reverse=column.higher)
         if not column.ranked or len(cells) < 3 or len(order) < 2:
             continue
         for row in cells:
@@ -260,7 +269,7 @@ def _mark(columns: Sequence[Column], cells: list[list[Cell]]) -> list[tuple[Cell
     return [tuple(row) for row in cells]
 
 
-def _notes(runs: Sequence[Run], report: str, best: str, series: str) -> list[str]:
+def _notes(runs: Sequence[Record], report: str, best: str, series: str) -> list[str]:
     notes = []
     seeds = {tuple(run.rounds) for run in runs}
     if len(seeds) > 1:
@@ -306,7 +315,7 @@ def still_rising(rises: Mapping[str, float]) -> str:
     )
 
 
-def split(run: Run) -> list[Any]:
+def split(run: Record) -> list[Any]:
     """Return what tells two splits apart: label counts and sizes of every client, by seed."""
     return [(seed, [clients.get(key) for key in ("labels", "test", "majority")]) for seed, clients in run.clients.items()]
 

@@ -73,7 +73,7 @@ class Comparison:
         """
         return frame_of(self._records())
 
-    def _records(self) -> list[read.Run]:
+    def _records(self) -> list[read.Record]:
         return read.gather([self.folder.path])
 
     def curves(self, series: str = "test") -> "DataFrame":

@@ -232,12 +232,12 @@ class Run:
         return seeds[0] if seed is None else seed
 
     @property
-    def record(self) -> read.Run:
+    def record(self) -> read.Record:
         """The run as tables, figures and pages read it."""
         if self.folder is not None:
             return read.read(self.folder.path)
         who = {number: self._who(number) for number in self._seeds}
-        return read.Run(Path(self.experiment.stem), self.experiment.plain(), {}, self.rounds, who)
+        return read.Record(Path(self.experiment.stem), self.experiment.plain(), {}, self.rounds, who)
 
     def report(self, out: Path | str | None = None) -> Path:
         """Write the page with table, curves and clients.

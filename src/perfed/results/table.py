@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-def frame_of(runs: Sequence[read.Run]) -> "DataFrame":
+def frame_of(runs: Sequence[read.Record]) -> "DataFrame":
     """Return the table of runs as a data frame, numbers as numbers: accuracies are fractions."""
     import pandas
 

@@ -258,17 +258,17 @@ def there(what: str, choice: Choice) -> None:
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedData:
     """What all methods of a comparison have in common: the samples, and who owns them under every seed."""
 
     samples: Samples
     splits: dict[int, Split]
 
     @staticmethod
-    def of(experiment: Experiment, samples: Samples | None = None) -> "Shared":
+    def of(experiment: Experiment, samples: Samples | None = None) -> "SharedData":
         """Load the data of an experiment, unless it is at hand, and share it out."""
         samples = samples_of(experiment) if samples is None else samples
-        return Shared(samples, {seed: split_of(experiment, samples, seed) for seed in experiment.seeds})
+        return SharedData(samples, {seed: split_of(experiment, samples, seed) for seed in experiment.seeds})
 
     def assemble(self, experiment: Experiment, seed: int) -> Assembled:
         """Return what trains one seed of an experiment on this data."""

@@ -16,7 +16,7 @@ from ..method import Method
 from ..methods import CATALOGUE
 from ..trackers import check
 from . import parallel, parse
-from .assemble import Shared, kind_of, samples_of
+from .assemble import SharedData, kind_of, samples_of
 from .experiment import Choice, Experiment, record
 from .folder import CompareFolder, RunFolder, fresh
 from .run import Begun, begin, extend, extensible, known, reshared, sum_up
@@ -27,13 +27,13 @@ ALIKE = ("data", "partition", "clients", "seeds", "split", "split_seed", "valida
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Lineup:
     """What is compared: experiments on the same data, splits and seeds, each under a name of its own."""
 
     experiments: tuple[Experiment, ...]
 
     @staticmethod
-    def of(experiments: Iterable[Experiment]) -> "Comparison":
+    def of(experiments: Iterable[Experiment]) -> "Lineup":
         """Return experiments as a comparison: named after their methods, Local among them, unlike ones refused."""
         asked = list(experiments)
         if not asked:
@@ -52,7 +52,7 @@ class Comparison:
                 )
         if "local" not in {one.method.name for one in asked}:  # label skew makes it strong: no table without it
             asked.append(asked[0].but(method=Choice(name="local"), norm=None))
-        return Comparison(tuple(asked))
+        return Lineup(tuple(asked))
 
     @property
     def first(self) -> Experiment:
@@ -80,7 +80,7 @@ class Comparison:
         return found
 
 
-def load(path: Path | str | None, overrides: Sequence[str] = ()) -> Comparison:
+def load(path: Path | str | None, overrides: Sequence[str] = ()) -> Lineup:
     """Return a comparison from a YAML file and overrides.
 
     ``methods=a,b`` are the methods, ``methods=a,a:field=value`` ``a`` and its variant, ``a.field=value`` holds for both, and
@@ -104,7 +104,7 @@ def load(path: Path | str | None, overrides: Sequence[str] = ()) -> Comparison:
     advice.check_data(raw)
     parse.effective(raw)
     base = parse.build(raw)
-    return Comparison.of([_taking(base, entry, own) for entry in names])
+    return Lineup.of([_taking(base, entry, own) for entry in names])
 
 
 def _meant(listed: Any, overrides: Sequence[str]) -> list[str]:
@@ -116,10 +116,10 @@ def _meant(listed: Any, overrides: Sequence[str]) -> list[str]:
     return [str(entry.get("name") if isinstance(entry, dict) else entry).partition(":")[0] for entry in entries]
 
 
-def listed(entries: Iterable[Any], base: Experiment) -> Comparison:
+def listed(entries: Iterable[Any], base: Experiment) -> Lineup:
     """Return a comparison of methods by name, with options or as objects, and of whole experiments."""
     taken = [entry if isinstance(entry, Experiment) else _taking(base, entry, {}) for entry in entries]
-    return Comparison.of(taken)
+    return Lineup.of(taken)
 
 
 def _taking(base: Experiment, entry: Any, own: dict[str, dict[str, Any]]) -> Experiment:
@@ -152,12 +152,12 @@ def _field(name: str, value: str) -> dict[str, Any]:
     return {name: parse.value_of(value)}
 
 
-def run(asked: Comparison, on_round: OnRound | None = None, command: str = "", begun: Begun | None = None) -> CompareFolder:
+def run(asked: Lineup, on_round: OnRound | None = None, command: str = "", begun: Begun | None = None) -> CompareFolder:
     """Run every method over every seed; return the folder, of which ``begun`` hears when it is made."""
     check(asked.first.track)
     samples = samples_of(asked.first)
-    asked = Comparison(tuple(settled(one, samples) for one in asked.experiments))
-    shared, first = Shared.of(asked.first, samples), asked.first
+    asked = Lineup(tuple(settled(one, samples) for one in asked.experiments))
+    shared, first = SharedData.of(asked.first, samples), asked.first
     for one in asked.experiments:  # refuse before anything is written
         shared.assemble(one, one.seeds[0])
     folder = CompareFolder(fresh(first.out, asked.stem, first.name))
@@ -183,7 +183,7 @@ def resume(path: Path | str, on_round: OnRound | None = None, rounds: int | None
 
 
 def _train(
-    folder: CompareFolder, runs: list[tuple[RunFolder, Experiment]], shared: Shared, on_round: OnRound | None
+    folder: CompareFolder, runs: list[tuple[RunFolder, Experiment]], shared: SharedData, on_round: OnRound | None
 ) -> CompareFolder:
     """Train every method and seed: one process per cell where cells are as many as cores, else one after another."""
     first = runs[0][1]

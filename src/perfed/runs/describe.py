@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from .. import listing, methods, models, sources, trees
-from ..data.facts import Facts, facts
+from ..data.facts import DataFacts, facts
 from ..data.inputs import Inputs
 from ..data.samples import KINDS
 from ..federation import Federation
@@ -39,7 +39,7 @@ def crossing(name: str) -> dict[str, list[str]]:
     return {way: _fields(own) for way, own in found.items()}
 
 
-def _usual(name: str, data: Facts) -> str:
+def _usual(name: str, data: DataFacts) -> str:
     norm = methods.find(name).needs == "BatchNorm" and data.kind == "image"
     return "cnn_bn" if norm else models.usual(data.kind, data.shape)
 
@@ -48,7 +48,7 @@ def _fields(leaves: list[dict[str, Any]]) -> list[str]:
     return sorted({leaf["field"] for leaf in leaves})
 
 
-def traffic(name: str, model: str, data: Facts, device: str | None = None) -> dict[str, list[dict[str, Any]]]:
+def traffic(name: str, model: str, data: DataFacts, device: str | None = None) -> dict[str, list[dict[str, Any]]]:
     """Return names, shapes and bytes of what crosses and what stays for one client of three, without any data.
 
     A small network is trained on a few zeros. Of a large one there are only shapes: on torch's meta device nothing is computed.
@@ -75,13 +75,13 @@ def traffic(name: str, model: str, data: Facts, device: str | None = None) -> di
     return {way: [_leaf(path, leaf) for path, leaf in leaves.items()] for way, leaves in found.items()}
 
 
-def _network(model: str, data: Facts) -> nn.Module:
+def _network(model: str, data: DataFacts) -> nn.Module:
     options = {"sparse": False} if model == "fasttext" else {}  # sparse gradients have no shapes without values
     models.fits(model, data.kind)
     return models.build(model, shape=data.shape, classes=data.classes, vocabulary=WORDS, seed=0, **options)
 
 
-def _zeros(data: Facts) -> Federation:
+def _zeros(data: DataFacts) -> Federation:
     """Return a federation of zeros: as many samples as the most demanding method asks for."""
     rows = tuple(torch.arange(OWN * client, OWN * (client + 1)) for client in range(CLIENTS))
     x = torch.zeros(OWN * CLIENTS, *data.shape, dtype=KINDS[data.kind][0])

@@ -20,10 +20,13 @@ from ..partition import Split
 from ..sampling import Sampling
 from . import code
 
-TRANSPORTS = ("auto", "serial", "pooled", "stacked")
 # what changes how a run is done, not what it is
 _ELSEWHERE = ("transport", "workers", "device", "out", "name", "checkpoint", "snapshots", "memory", "track")
-_SINCE = ("metrics", "choose")  # fields that version 0.1.0 did not have: at their default they leave a digest as it was
+_SINCE = (
+    "metrics",
+    "choose",
+    "protocol",
+)  # not in version 0.1.0: at their default they leave a digest as it was
 
 
 class Choice(BaseModel):
@@ -158,6 +161,7 @@ class Experiment(BaseModel):
     choose: str = "accuracy"  # the metric by which rounds are chosen
     every: int = 1  # rounds between tests
     after: bool = False  # also test right after local training
+    protocol: Literal["usual", "pflbench"] = "usual"  # pflbench: tables also show who is helped, who is hurt, pace and FLOPs
     report: Literal["weighted", "mean"] = "weighted"  # accuracy over all samples, or the mean over clients
     best: Literal["round", "per_client"] = "round"  # the best round of all clients, or of each
     series: Literal["test", "after"] = "test"  # which tests tables show; after needs after=true

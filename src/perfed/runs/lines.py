@@ -2,12 +2,11 @@
 
 import gzip
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..disk import put, writing
+from ..disk import put, sync, writing
 from ..errors import RunError
 from ..evaluate.scores import current
 from .states import GOES_ON
@@ -56,6 +55,5 @@ class Lines:
         self.path.unlink(missing_ok=True)
 
     def sync(self) -> None:
-        if self.path.exists():
-            with writing(self.path, GOES_ON), self.path.open("rb") as file:
-                os.fsync(file.fileno())
+        """See to it that the lines are on the disk."""
+        sync(self.path, kept=GOES_ON)

@@ -12,7 +12,7 @@ import torch
 
 from ..errors import PerfedError, RunError
 from ..progress import word
-from .assemble import Shared
+from .assemble import SharedData
 from .experiment import Experiment
 from .folder import RunFolder
 from .run import train as train_seed
@@ -27,7 +27,7 @@ class Cell(NamedTuple):
     run: RunFolder
     experiment: Experiment
     seed: int
-    shared: Shared
+    shared: SharedData
     stop: Stop | None = None  # ends the seed before its last round
 
 

@@ -18,8 +18,9 @@ from ..partition import Split
 from ..trackers import check, following
 from ..trackers.tracker import About
 from ..transport import Transport
+from ..transport.flops import per_step
 from . import code
-from .assemble import Shared, samples_of, stretched, there
+from .assemble import SharedData, samples_of, stretched, there
 from .experiment import Choice, Experiment
 from .folder import CompareFolder, RunFolder, fresh
 from .parse import flat
@@ -34,7 +35,7 @@ def run(experiment: Experiment, on_round: OnRound | None = None, command: str = 
     check(experiment.track)
     samples = samples_of(experiment)
     experiment = settled(experiment, samples)
-    shared = Shared.of(experiment, samples)
+    shared = SharedData.of(experiment, samples)
     shared.assemble(experiment, experiment.seeds[0])  # refuse before anything is written
     folder = begin(experiment, shared, command)
     if begun:
@@ -48,7 +49,7 @@ def rehearse(experiment: Experiment, on_round: OnRound | None = None) -> dict[in
         raise InputError(f"track={','.join(experiment.track)} is for runs that are recorded; say where, such as out='runs'")
     samples = samples_of(experiment)
     experiment = settled(experiment, samples)
-    shared, ended = Shared.of(experiment, samples), {}
+    shared, ended = SharedData.of(experiment, samples), {}
     for number in experiment.seeds:
         seed = Seed(shared.assemble(experiment, number))
         transport, _ = seed.transport(experiment.transport)
@@ -80,7 +81,7 @@ def resume(
     return finished(folder, experiment, reshared(folder, experiment), on_round)
 
 
-def finished(folder: RunFolder, experiment: Experiment, shared: Shared, on_round: OnRound | None) -> RunFolder:
+def finished(folder: RunFolder, experiment: Experiment, shared: SharedData, on_round: OnRound | None) -> RunFolder:
     """Train what is left of every seed, and sum the run up."""
     for seed in experiment.seeds:
         train(folder, experiment, seed, shared, on_round)
@@ -143,7 +144,7 @@ def left(folder: RunFolder, rounds: int | None = None) -> int:
     return len(reached) * ((rounds or experiment.rounds) + 1) - sum(number + 1 for number in reached if number is not None)
 
 
-def reshared(folder: RunFolder, experiment: Experiment, samples: Samples | None = None) -> Shared:
+def reshared(folder: RunFolder, experiment: Experiment, samples: Samples | None = None) -> SharedData:
     """Return the data and the splits that a run was begun with; data or splits that changed since are refused."""
     manifest = folder.manifest
     if "data" not in manifest:
@@ -159,10 +160,10 @@ def reshared(folder: RunFolder, experiment: Experiment, samples: Samples | None 
         splits[seed] = folder.seed(seed).split()
         if splits[seed].digest() != manifest["splits"][str(seed)]:
             raise RunError(f"'{folder.seed(seed).path}' does not hold the split the run was started with")
-    return Shared(samples, splits)
+    return SharedData(samples, splits)
 
 
-def begin(experiment: Experiment, shared: Shared, command: str = "") -> RunFolder:
+def begin(experiment: Experiment, shared: SharedData, command: str = "") -> RunFolder:
     """Make a run's folder: settings, splits, who the clients are, copies of the user's own code, and the manifest last."""
     folder = RunFolder(fresh(experiment.out, experiment.stem, experiment.name))
     for seed in experiment.seeds:
@@ -201,7 +202,7 @@ def train(
     folder: RunFolder,
     experiment: Experiment,
     seed: int,
-    shared: Shared,
+    shared: SharedData,
     on_round: OnRound | None = None,
     stop: Stop | None = None,
 ) -> None:
@@ -221,6 +222,8 @@ def train(
             transport.close()
         ended = one.stopped["round"] if one.stopped else experiment.rounds
         final = {"digest": reached, "rounds": ended, "seconds": round(perf_counter() - began, 3)}
+        if experiment.protocol == "pflbench":
+            final["flops"] = per_step(one.made.site, one.made.server, one.made.first)
         place.put_final(final | ({"stopped": one.stopped} if one.stopped else {}))
 
 
@@ -266,7 +269,9 @@ def sum_up(folder: RunFolder) -> dict[str, Any]:
             raise RunError(f"seed {seed} of '{folder.path}' is not finished; `perfed resume {folder.path}` goes on with it")
         finals[seed], transports[str(seed)] = final, transport
     stopped = {str(seed): final["stopped"] for seed, final in finals.items() if "stopped" in final}
-    folder.put_manifest(folder.manifest | {"transport": transports} | ({"stopped": stopped} if stopped else {}))
+    flops = [final["flops"] for final in finals.values() if "flops" in final]
+    counted = {"flops": sum(flops) / len(flops)} if flops else {}
+    folder.put_manifest(folder.manifest | {"transport": transports} | counted | ({"stopped": stopped} if stopped else {}))
     lines = {seed: place.lines.read() for seed, place in seeds.items()}
     summary = {
         "method": asked.method.name,

@@ -6,9 +6,10 @@ from time import perf_counter
 from typing import Any
 
 from ..errors import RunError
-from ..rounds import Protocol, Round, line_of, rounds
+from ..rounds import Protocol, Round, Span, line_of, rounds
 from ..serving.personal import Trained
 from ..transport import Transport, choose
+from ..trees import Tree
 from .assemble import Assembled
 from .folder import SeedFolder
 from .states import digest, read_state
@@ -17,11 +18,29 @@ OnRound = Callable[[int, Round], None]  # seed, what the round produced
 Stop = Callable[[Sequence[dict[str, Any]]], dict[str, Any] | None]  # a seed's lines so far → why it is to end here, if so
 
 
+class Desk:
+    """What a seed writes down besides its rounds; a deployment's server has more to say, and states that are elsewhere."""
+
+    often: bool = False  # whether every round ends in a checkpoint
+
+    def said(self, done: Round) -> dict[str, Any]:
+        """Return what is added to a round's line."""
+        return {}
+
+    def kept(self, server: Tree) -> Tree:
+        """Return what a checkpoint holds of the server."""
+        return server
+
+    def back(self, found: Tree) -> Tree:
+        """Return the server's state in what a checkpoint holds."""
+        return found
+
+
 class Seed:
     """Everything that one seed's rounds need; without a folder nothing is written, and the rounds stay in memory."""
 
-    def __init__(self, made: Assembled, folder: SeedFolder | None = None) -> None:
-        self.made, self.folder = made, folder
+    def __init__(self, made: Assembled, folder: SeedFolder | None = None, desk: Desk | None = None) -> None:
+        self.made, self.folder, self.desk = made, folder, desk or Desk()
         self.server, self.store, self.first = made.server, made.store(), 0
         self.history: list[dict[str, Any]] = []  # the rounds, where there is no folder for them
         self.stopped: dict[str, Any] | None = None  # why it ended before its last round
@@ -35,7 +54,8 @@ class Seed:
         if self.folder.reached is None:
             self.folder.lines.forget()
             return
-        self.first, self.server = self.folder.load(self.server, self.store, self.made.template)
+        self.first, found = self.folder.load(self.desk.kept(self.server), self.store, self.made.template)
+        self.server = self.desk.back(found)
         self.folder.lines.cut(self.first)
 
     def at(self, number: int | None = None) -> Trained:
@@ -71,13 +91,13 @@ class Seed:
             return digest(self.server, self.store)
         try:
             for done in self._rounds(transport):
-                line = line_of(done, perf_counter() - began, len(self.made.federation))
+                line = line_of(done, perf_counter() - began, len(self.made.federation)) | self.desk.said(done)
                 self._record(line)
                 began, last, self.server = perf_counter(), done.number, done.server
                 if stop:
                     lines.append(line)
                     self.stopped = stop(lines)
-                due = time.monotonic() - saved >= asked.checkpoint or done.number == asked.rounds
+                due = self.desk.often or time.monotonic() - saved >= asked.checkpoint or done.number == asked.rounds
                 if done.number and (due or self.stopped):
                     self._save(done.number)
                     saved = time.monotonic()
@@ -103,10 +123,7 @@ class Seed:
             transport,
             asked.sampling,
             Protocol(asked.every, asked.after, parts),
-            seed=self.made.seed,
-            clients=len(federation),
-            count=asked.rounds,
-            first=self.first,
+            Span(self.made.seed, len(federation), asked.rounds, self.first),
         )
 
     def _record(self, line: dict[str, Any]) -> None:
@@ -117,7 +134,7 @@ class Seed:
 
     def _save(self, number: int) -> None:
         if self.folder is not None:
-            self.folder.save(number, self.server, self.store)
+            self.folder.save(number, self.desk.kept(self.server), self.store)
 
     @property
     def lines(self) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from ..federation import Federation
 from .experiment import Choice, Experiment
 
 if TYPE_CHECKING:
-    from .assemble import Shared
+    from .assemble import SharedData
 
 MADE = {  # how a partition that does not follow the data's groups made the clients
     "client_dirichlet": "made by Dirichlet {alpha:g}, of {train_size} training samples",
@@ -51,7 +51,7 @@ def network(samples: Samples) -> str:
     return models.usual(samples.kind, samples.shape)
 
 
-def introduced(experiment: Experiment, shared: "Shared") -> str:
+def introduced(experiment: Experiment, shared: "SharedData") -> str:
     """Return who the clients are: how many, how they came about, how much they have, and what of the data is not used."""
     split, samples = shared.splits[experiment.seeds[0]], shared.samples
     sizes = split.sizes().sum(1).tolist()

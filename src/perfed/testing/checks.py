@@ -16,7 +16,7 @@ from ..federation import Federation
 from ..local import Budget
 from ..methods.fedavg import FedAvg
 from ..methods.local import Local
-from ..rounds import Protocol, rounds
+from ..rounds import Protocol, Span, rounds
 from ..runs.states import read_state, write_state
 from ..sampling import Sampling
 from ..server import Uploads
@@ -192,7 +192,7 @@ def check_resumes(method: AnyMethod, norm: bool = False) -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_state(Path(folder) / "state", half.server, half.store)
         server = read_state(Path(folder) / "state", server, store, Private(first.mine, dict(site.withheld.start)))
-    rest = rounds(method, server, Serial(site, store), Sampling(), Protocol(), seed=0, clients=len(data), count=4, first=2)
+    rest = rounds(method, server, Serial(site, store), Sampling(), Protocol(), Span(0, len(data), 4, 2))
     ended = Played(site, store, list(rest))
     assert trees.equal(straight.states(), ended.states()), "a resumed run differs from the straight one"
 

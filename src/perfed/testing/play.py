@@ -12,7 +12,7 @@ from ..evaluate.scores import columns
 from ..evaluate.summary import average
 from ..federation import Federation
 from ..method import Method
-from ..rounds import Protocol, Round, rounds
+from ..rounds import Protocol, Round, Span, rounds
 from ..sampling import Sampling
 from ..task import Task
 from ..transport import Private, Serial, Site, Stacked, Store, Transport, why_not
@@ -113,7 +113,7 @@ def run(
     store = Store(first, len(data))
     transport = make(site, store)
     try:
-        history = list(rounds(method, server, transport, sampling, protocol, seed=data.seed, clients=len(data), count=count))
+        history = list(rounds(method, server, transport, sampling, protocol, Span(data.seed, len(data), count)))
     finally:
         transport.close()
     return Played(site, store, history)

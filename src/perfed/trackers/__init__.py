@@ -8,9 +8,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from perfed.errors import MissingExtra, install, suggest
-from perfed.rounds import Round, line_of
-from perfed.trackers.tracker import About, Tracker, values
+from ..errors import MissingExtra, install, suggest
+from ..rounds import Round, line_of
+from .tracker import About, Tracker, values
 
 LIBRARIES = {"mlflow": "mlflow", "tensorboard": "tensorboard", "wandb": "wandb"}  # the module that each needs
 LOG = logging.getLogger("perfed")

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from perfed.trackers.tracker import About
+from .tracker import About
 
 EXPERIMENT = "perfed"
 LONGEST = 500  # characters of a parameter that every store takes

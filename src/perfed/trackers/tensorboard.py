@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from perfed.trackers.tracker import About
+from .tracker import About
 
 
 class TensorBoard:

@@ -7,8 +7,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
-from perfed.evaluate.scores import PARTS
-from perfed.evaluate.summary import figures
+from ..evaluate.scores import PARTS
+from ..evaluate.summary import figures
 
 
 @dataclass(frozen=True)

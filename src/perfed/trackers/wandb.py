@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from perfed.trackers.tracker import About
+from .tracker import About
 
 PROJECT = "perfed"
 

@@ -115,7 +115,8 @@ class Pooled:
         while queue or open_jobs:
             while free and queue:
                 worker, slot = free.pop(0)
-                self._hand(worker, slot, verb, queue.pop(), number, server, spots, parts, after)
+                job = Job(verb, queue.pop(), number, slot, None, None, spots is not None, parts, after)
+                self._hand(worker, server, spots, job)
                 open_jobs += 1
             for pipe in wait([w.pipe for w in self._workers]):
                 worker = next(w for w in self._workers if w.pipe is pipe)
@@ -124,18 +125,9 @@ class Pooled:
                 yield client, result, worker, slot
                 free.append((worker, slot))
 
-    def _hand(
-        self,
-        worker: _Worker,
-        slot: int,
-        verb: str,
-        client: int,
-        number: int,
-        server: Tree,
-        spots: Any,
-        parts: tuple[str, ...],
-        after: bool,
-    ) -> None:
+    def _hand(self, worker: _Worker, server: Tree, spots: Any, job: Job) -> None:
+        """Send a job to a worker, with the message and the private state in shared memory."""
+        client, slot = job.client, job.slot
         private = self.store[client]
         if spots is None:
             down = self.site.method.send(server, client)
@@ -143,10 +135,10 @@ class Pooled:
         else:
             down = server
             where, kept = spots, worker.inbox[slot].write(private)
-        if verb == "train":
+        if job.verb == "train":
             self.ledger.down(down)
         try:
-            worker.pipe.send(Job(verb, client, number, slot, where, kept, spots is not None, parts, after))
+            worker.pipe.send(job._replace(down=where, private=kept))
         except (BrokenPipeError, OSError) as broken:
             raise self._died(worker) from broken
 

@@ -4,8 +4,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfed.errors import RunError
-from perfed.runs.folder import CompareFolder, RunFolder
+from ..errors import RunError
+from ..runs.folder import CompareFolder, RunFolder
 
 DEPTH = 5  # runs/papers/cells/RUN is three
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from perfed.evaluate.scores import current
-from perfed.runs.folder import SeedFolder
+from ..evaluate.scores import current
+from ..runs.folder import SeedFolder
 
 TAIL = 1 << 16  # bytes of a record's end that are looked at first
 LINES = 10  # rounds from which the pace is taken

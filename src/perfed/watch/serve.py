@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from perfed.errors import InputError, PerfedError
-from perfed.watch.find import Group, groups
-from perfed.watch.pulse import held
-from perfed.watch.tell import glance, whole
+from ..errors import InputError, PerfedError
+from .find import Group, groups
+from .pulse import held
+from .tell import glance, whole
 
 HERE = Path(__file__).parent
 FILES = {  # everything that is served from disk; a request never becomes a path
@@ -102,7 +102,7 @@ class Handler(BaseHTTPRequestHandler):
     server_version, sys_version, protocol_version = "perfed", "", "HTTP/1.1"
     timeout = 30  # seconds for which a silent connection is kept
 
-    def __init__(self, watcher: Watcher, request: Any, client: Any, server: "Server") -> None:
+    def __init__(self, watcher: Watcher, request: Any, client: Any, server: "WatchServer") -> None:
         self.watcher, self.port = watcher, server.server_port
         super().__init__(request, client, server)
 
@@ -164,7 +164,7 @@ class Handler(BaseHTTPRequestHandler):
         """Say nothing: a page that asks every two seconds would fill the terminal."""
 
 
-class Server(ThreadingHTTPServer):
+class WatchServer(ThreadingHTTPServer):
     """Listens on loopback; a browser that goes away in the middle of an answer is no error."""
 
     daemon_threads = True
@@ -173,10 +173,10 @@ class Server(ThreadingHTTPServer):
         """Say nothing of browsers that go away."""
 
 
-def server(folder: Path, port: int = 0) -> Server:
+def server(folder: Path, port: int = 0) -> WatchServer:
     """Return a server of the live page of a folder, on loopback; port 0 takes a free one."""
     groups(folder)  # refuse what is no folder before anybody opens the page
     try:
-        return Server(("127.0.0.1", port), partial(Handler, Watcher(folder)))
+        return WatchServer(("127.0.0.1", port), partial(Handler, Watcher(folder)))
     except OSError as error:
         raise InputError(f"port {port} cannot be had ({error.strerror}); --port 0 takes a free one") from error

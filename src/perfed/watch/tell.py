@@ -5,17 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from perfed.errors import PerfedError
-from perfed.evaluate.summary import curves, figures, majority
-from perfed.report.formats import MOMENTS
-from perfed.report.names import position, title
-from perfed.report.read import Run, labels, options, read
-from perfed.report.sections import command, facts, lead
-from perfed.report.style import looks
-from perfed.report.tables import STILL, UNFINISHED, comparison
-from perfed.runs.folder import RunFolder
-from perfed.watch.find import Group
-from perfed.watch.pulse import Pulse, pulse
+from ..errors import PerfedError
+from ..evaluate.summary import curves, figures, majority
+from ..report.formats import MOMENTS
+from ..report.names import position, title
+from ..report.read import Record, labels, options, read
+from ..report.sections import command, facts, lead
+from ..report.style import looks
+from ..report.tables import STILL, UNFINISHED, comparison
+from ..runs.folder import RunFolder
+from .find import Group
+from .pulse import Pulse, pulse
 
 POINTS = 240  # of a curve; more cannot be seen
 COLUMNS = ("validation.weighted", "last.weighted", "best.weighted", "last.mean", "last.std", "cost.bytes_up", "cost.seconds")
@@ -130,13 +130,13 @@ def whole(group: Group) -> dict[str, Any]:
     }
 
 
-def _of_the_end(runs: Sequence[Run], note: str) -> bool:
+def _of_the_end(runs: Sequence[Record], note: str) -> bool:
     """Whether a note is worth reading here: that runs under way are unfinished and rise is plain to see."""
     over = all(run.done >= int(run.settings.get("rounds") or 0) for run in runs)
     return UNFINISHED not in note and (over or STILL not in note)
 
 
-def _detail(run: Run, name: str, look: Any) -> dict[str, Any]:
+def _detail(run: Record, name: str, look: Any) -> dict[str, Any]:
     seed = next(iter(run.rounds))
     last = run.accuracies("last").get(seed, np.empty(0))
     dash = "" if look.dash == "-" else " ".join(f"{2 * part:g}" for part in look.dash[1])
@@ -152,7 +152,7 @@ def _detail(run: Run, name: str, look: Any) -> dict[str, Any]:
     }
 
 
-def _curves(run: Run, series: str) -> dict[str, Any]:
+def _curves(run: Record, series: str) -> dict[str, Any]:
     """Every seed's own curve, thinned to the same rounds, so that seeds under way can be averaged as far as they are."""
     found = {seed: curves({seed: lines}, series=series) for seed, lines in run.rounds.items()}
     rounds = sorted({number for own in found.values() for number in own["round"]})
@@ -184,7 +184,7 @@ def _table(table: Any) -> dict[str, Any]:
     }
 
 
-def _refusals(run: Run, seed: int) -> list[str]:
+def _refusals(run: Record, seed: int) -> list[str]:
     """The last answers of silos that a deployment refused."""
     path = RunFolder(run.path).seed(seed).refusals
     if not path.is_file():

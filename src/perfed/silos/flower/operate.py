@@ -1,6 +1,5 @@
 """Starting, following and ending a deployment: the link, the silos, and the process that conducts the experiment."""
 
-import json
 import os
 import signal
 import ssl
@@ -17,6 +16,7 @@ from typing import Any
 from ...errors import InputError, RunError, extra
 from ...runs import parse
 from ...runs.experiment import Experiment
+from ...runs.folder import RunFolder
 from ..keep import busy
 from .address import address
 from .engine import misfit
@@ -119,10 +119,10 @@ class Follower:
     def run(self) -> Path | None:
         """The run's folder, once it is there."""
         sought = (self.settings.digest(), list(self.settings.seeds))
-        for manifest in (self.server / "runs").glob("*/manifest.json"):
-            found = json.loads(manifest.read_text(encoding="utf-8"))
+        for run in RunFolder.inside(self.server / "runs"):
+            found = run.manifest if run.complete else {}
             if (found.get("settings"), found.get("seeds")) == sought:
-                return manifest.parent
+                return run.path
         return None
 
     def look(self) -> bool:
@@ -130,15 +130,14 @@ class Follower:
         run = self.run
         if run is None:
             return False
-        for seed in self.settings.seeds:
-            path = run / f"seed-{seed}" / "rounds.jsonl"
-            if path.exists():
-                lines = [t for t in path.read_text(encoding="utf-8").splitlines(keepends=True) if t.endswith("\n")]
-                for text in lines[self.seen.get(path, 0) :]:
-                    if self.on_line:
-                        self.on_line(seed, json.loads(text))
-                self.seen[path] = len(lines)
-        return all((run / f"seed-{seed}" / "final.json").exists() for seed in self.settings.seeds)
+        places = {seed: RunFolder(run).seed(seed) for seed in self.settings.seeds}
+        for seed, place in places.items():
+            lines = place.lines.read()
+            for line in lines[self.seen.get(place.path, 0) :]:
+                if self.on_line:
+                    self.on_line(seed, line)
+            self.seen[place.path] = len(lines)
+        return all(place.finished() for place in places.values())
 
 
 def follow(server: Path, mark: str, children: Sequence[Child] = (), on_line: OnLine | None = None) -> Path:

@@ -5,8 +5,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ...disk import get_json
 from ...errors import InputError
 from ...runs import parse
+from ...runs.folder import RunFolder, SeedFolder
 from ..keep import busy
 from ..terms import Terms
 from . import certificates
@@ -27,7 +29,7 @@ def status(folder: Path) -> dict[str, Any]:
     run = Follower(server, settings, None).run
     up = healthy(server)
     nodes = _nodes(server) if up else {}
-    seeds = [_seed(run / f"seed-{seed}", settings.rounds) for seed in settings.seeds] if run else []
+    seeds = [_seed(RunFolder(run).seed(seed), settings.rounds) for seed in settings.seeds] if run else []
     current = next((s for s in seeds if not s["finished"]), seeds[-1] if seeds else None)
     return {
         "link": "up" if up else "not reached",
@@ -56,19 +58,19 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines(keepends=True) if text.endswith("\n")]
 
 
-def _seed(folder: Path, rounds: int) -> dict[str, Any]:
-    lines = _lines(folder / "rounds.jsonl")
+def _seed(folder: SeedFolder, rounds: int) -> dict[str, Any]:
+    lines = folder.lines.read()
     number = lines[-1]["round"] if lines else None
     recent = [line["seconds"] for line in lines[-_RECENT:]]
     left = None if number is None else round((rounds - number) * sum(recent) / len(recent), 1)
-    facts = json.loads((folder / "silos.json").read_text(encoding="utf-8")) if (folder / "silos.json").exists() else []
+    facts = get_json(folder.silos) if folder.silos.exists() else []
     return {
         "round": number,
         "seconds_left": left,
-        "finished": (folder / "final.json").exists(),
+        "finished": folder.finished(),
         "lines": lines,
         "facts": facts,
-        "refused": _lines(folder / "refused.jsonl"),
+        "refused": _lines(folder.refusals),
     }
 
 
