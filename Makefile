@@ -3,14 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup run test test-random test-order test-flower lint docs docs-serve hooks bench clean
+.PHONY: setup run test test-random test-order test-trackers test-flower lint docs docs-serve hooks bench clean
 
 setup: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[images,flower,onnx,docs,test,lint]"
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[images,flower,onnx,tensorboard,docs,test,lint]"
 	touch .venv/ready
 
 run: setup
@@ -28,6 +28,11 @@ test-order: SEED ?= $(shell date +%s)
 test-order: setup
 	@echo "order $(SEED)"
 	$(BIN)/python -m pytest -n 2 -m "not slow and not flower" --random-order --random-order-bucket=global --random-order-seed=$(SEED)
+
+# trackers against the real libraries, which are large and so no part of setup
+test-trackers: setup
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[tensorboard,mlflow,wandb]"
+	$(BIN)/python -m pytest tests/trackers
 
 test-flower: setup
 	$(BIN)/python -m pytest -m flower

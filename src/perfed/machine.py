@@ -11,7 +11,16 @@ from typing import Any
 
 from .errors import install
 
-EXTRAS = {"pillow": "images", "scipy": "test", "flwr": "flower", "cryptography": "flower", "onnxscript": "onnx"}
+EXTRAS = {
+    "pillow": "images",
+    "scipy": "test",
+    "flwr": "flower",
+    "cryptography": "flower",
+    "onnxscript": "onnx",
+    "tensorboard": "tensorboard",
+    "mlflow": "mlflow",
+    "wandb": "wandb",
+}
 
 
 def facts() -> dict[str, Any]:

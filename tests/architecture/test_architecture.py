@@ -15,7 +15,7 @@ LAYERS = [
     ["cli"],
     ["silos", "papers", "testing", "analysis", "watch"],
     ["api", "results", "report", "shelf"],
-    ["runs", "serving", "machine"],
+    ["runs", "serving", "machine", "trackers"],
     ["progress", "rounds", "sampling", "transport", "evaluate", "advice", "reference", "listing"],
     ["methods", "method", "wire", "server", "federation", "task"],
     ["local", "partition", "models", "data"],

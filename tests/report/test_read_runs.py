@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from perfed.errors import RunError
-from perfed.report.read import differing, flat, gather, labels, read
+from perfed.report.read import differing, gather, labels, read
+from perfed.runs.parse import flat
 
 
 def test_a_run_is_read_with_every_seed(make_run):

@@ -18,6 +18,7 @@ from .paper import paper
 from .report import report
 from .runs import app as runs_app
 from .settings import complete, settings
+from .track import track
 from .watch import watch
 
 typer.core.HAS_RICH = False  # it would write \\[required] into plain help, and make help wait for rich
@@ -168,6 +169,7 @@ def doctor(json: Json = False) -> None:
 
 app.command()(report)
 app.command()(watch)
+app.command()(track)
 app.command()(paper)
 app.command()(analyze)
 app.command()(export)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..errors import InputError, RunError
 from ..evaluate.summary import Moment, choose, rates, summarise
 from ..runs.folder import RunFolder
+from ..runs.parse import flat
 from .names import label, position, title
 
 USUAL = {
@@ -115,20 +116,6 @@ def labels(runs: Sequence[Record]) -> list[str]:
         names.append(name)
     repeated = {name for name, times in Counter(names).items() if times > 1}
     return [f"{name} [{run.path.name}]" if name in repeated else name for name, run in zip(names, runs, strict=True)]
-
-
-def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return settings as ``{"method.align": 5}``; ``method: {name: fedcp}`` becomes ``{"method": "fedcp"}``."""
-    found: dict[str, Any] = {}
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            inner = flat(value, f"{prefix}{key}.")
-            if f"{prefix}{key}.name" in inner:
-                inner = {f"{prefix}{key}": inner.pop(f"{prefix}{key}.name"), **inner}
-            found |= inner
-        else:
-            found[f"{prefix}{key}"] = value
-    return found
 
 
 def differing(runs: Sequence[Record]) -> list[str]:

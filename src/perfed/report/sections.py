@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..runs.parse import flat
 from ..units import signed, weighed
 from . import figures, pictures
 from .formats import ANCHORS, MOMENTS, USUAL
 from .gains import same_clients
 from .names import title
-from .read import PLACES, Record, differing, flat, labels
+from .read import PLACES, Record, differing, labels
 from .significance import paired
 from .tables import MISSING, Printed, Table, quoted
 

@@ -14,6 +14,7 @@ from ..errors import InputError
 from ..local.budget import Budget
 from ..method import Method
 from ..methods import CATALOGUE
+from ..trackers import check
 from . import parallel, parse
 from .assemble import SharedData, kind_of, samples_of
 from .experiment import Choice, Experiment, record
@@ -153,6 +154,7 @@ def _field(name: str, value: str) -> dict[str, Any]:
 
 def run(asked: Lineup, on_round: OnRound | None = None, command: str = "", begun: Begun | None = None) -> CompareFolder:
     """Run every method over every seed; return the folder, of which ``begun`` hears when it is made."""
+    check(asked.first.track)
     samples = samples_of(asked.first)
     asked = Lineup(tuple(settled(one, samples) for one in asked.experiments))
     shared, first = SharedData.of(asked.first, samples), asked.first

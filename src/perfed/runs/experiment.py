@@ -20,7 +20,8 @@ from ..partition import Split
 from ..sampling import Sampling
 from . import code
 
-_ELSEWHERE = ("transport", "workers", "device", "out", "name", "checkpoint", "snapshots", "memory")  # change how, not what
+# what changes how a run is done, not what it is
+_ELSEWHERE = ("transport", "workers", "device", "out", "name", "checkpoint", "snapshots", "memory", "track")
 _SINCE = (
     "metrics",
     "choose",
@@ -126,6 +127,7 @@ class Experiment(BaseModel):
         checkpoint: seconds between checkpoints; 0 writes one every round.
         snapshots: rounds between states kept for analyses; 0 keeps only the last.
         memory: GiB of private states held in memory before they go to files.
+        track: who else hears of every round: ``tensorboard``, ``mlflow``, ``wandb``.
 
     Raises:
         InputError: one sentence about the first setting that cannot be right, with the nearest name.
@@ -173,6 +175,7 @@ class Experiment(BaseModel):
     checkpoint: float = 30.0  # seconds between checkpoints; 0 writes one every round
     snapshots: int = 0  # rounds between states kept for analyses; 0 keeps only the last
     memory: float = 4.0  # GiB of private states held in memory before they go to files
+    track: tuple[str, ...] = ()  # who else hears of every round: tensorboard, mlflow, wandb
 
     def __init__(self, **given: Any) -> None:
         for name in given:
@@ -187,11 +190,13 @@ class Experiment(BaseModel):
         except ValidationError as wrong:
             raise sentence(wrong, "") from wrong
 
-    @field_validator("seeds", "metrics", mode="before")
+    @field_validator("seeds", "metrics", "track", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
         if isinstance(value, str):
             return [part.strip() for part in value.split(",") if part.strip()]
+        if value is None:
+            return []
         return value if isinstance(value, list | tuple) else [value]
 
     @model_validator(mode="after")

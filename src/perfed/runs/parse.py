@@ -106,3 +106,12 @@ def _useless(raw: dict[str, Any], names: Sequence[str], why: str, usual: Any) ->
     for name in names:
         if raw.get(name) is not None and raw[name] != usual[name].default:
             raise InputError(f"{name} has no effect here: {why}")
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings as ``{"method.align": 5}``; ``method: {name: fedcp}`` becomes ``{"method": "fedcp"}``."""
+    found: dict[str, Any] = {}
+    for key, value in settings.items():
+        path = prefix if key == "name" and prefix else f"{prefix}.{key}".strip(".")
+        found |= flat(value, path) if isinstance(value, Mapping) else {path: value}
+    return found

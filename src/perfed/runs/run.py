@@ -15,12 +15,15 @@ from ..evaluate.rising import rising
 from ..evaluate.summary import majority, runaway, summarise
 from ..federation import PARTS, Federation
 from ..partition import Split
+from ..trackers import check, following
+from ..trackers.tracker import About
 from ..transport import Transport
 from ..transport.flops import per_step
 from . import code
 from .assemble import SharedData, samples_of, stretched, there
 from .experiment import Choice, Experiment
-from .folder import RunFolder, fresh
+from .folder import CompareFolder, RunFolder, fresh
+from .parse import flat
 from .seed import OnRound, Seed, Stop
 from .settle import introduced, settled
 
@@ -29,6 +32,7 @@ Begun = Callable[[Path, str], None]  # the folder, and who the clients are
 
 def run(experiment: Experiment, on_round: OnRound | None = None, command: str = "", begun: Begun | None = None) -> RunFolder:
     """Run an experiment from the start in a folder of its own; ``begun`` hears which, and who the clients are."""
+    check(experiment.track)
     samples = samples_of(experiment)
     experiment = settled(experiment, samples)
     shared = SharedData.of(experiment, samples)
@@ -41,6 +45,8 @@ def run(experiment: Experiment, on_round: OnRound | None = None, command: str = 
 
 def rehearse(experiment: Experiment, on_round: OnRound | None = None) -> dict[int, Seed]:
     """Run an experiment without a record; return every seed as it ended."""
+    if experiment.track:
+        raise InputError(f"track={','.join(experiment.track)} is for runs that are recorded; say where, such as out='runs'")
     samples = samples_of(experiment)
     experiment = settled(experiment, samples)
     shared, ended = SharedData.of(experiment, samples), {}
@@ -210,7 +216,8 @@ def train(
         transport = _transport(folder, one)
         began = perf_counter()
         try:
-            reached = one.train(transport, on_round, stop)
+            with following(experiment.track, _about(folder, one), len(one.made.federation), on_round) as heard:
+                reached = one.train(transport, heard, stop)
         finally:
             transport.close()
         ended = one.stopped["round"] if one.stopped else experiment.rounds
@@ -218,6 +225,21 @@ def train(
         if experiment.protocol == "pflbench":
             final["flops"] = per_step(one.made.site, one.made.server, one.made.first)
         place.put_final(final | ({"stopped": one.stopped} if one.stopped else {}))
+
+
+def _about(folder: RunFolder, one: Seed) -> About:
+    """Return what trackers are told of a seed."""
+    assert one.folder is not None
+    beside = CompareFolder.there(folder.path.parent)
+    settings = {key: value for key, value in flat(folder.settings).items() if value is not None}
+    return About(
+        folder=one.folder.path,
+        run=folder.path.name,
+        seed=one.made.seed,
+        settings=settings,
+        group=folder.path.parent.name if beside else "",
+        first=one.first,
+    )
 
 
 def _transport(folder: RunFolder, one: Seed) -> Transport:

@@ -201,7 +201,13 @@ function move(step) {
   if (ids[next] !== undefined) location.hash = encodeURIComponent(ids[next]);
 }
 
-addEventListener("hashchange", () => { seen.at = null; mark(); showGroup(); refresh(); });
+addEventListener("hashchange", () => {
+  seen.at = seen.client = null;
+  mark();
+  document.querySelector("nav [aria-current=true]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  showGroup();
+  refresh();
+});
 addEventListener("resize", () => showGroup(true));
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || /^(SELECT|INPUT)$/.test(document.activeElement?.tagName)) return;
