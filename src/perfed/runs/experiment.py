@@ -2,23 +2,23 @@
 
 import hashlib
 import json
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import asdict, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from .. import advice
 from ..data import Samples
-from ..errors import InputError, suggest
+from ..errors import InputError
 from ..evaluate.metrics import CATALOGUE as METRICS
 from ..evaluate.metrics import Metric, refuse, select
 from ..local.budget import Budget
 from ..method import Method
-from ..methods import CATALOGUE
 from ..partition import Split
-from ..sampling import Sampling
+from ..sampling import Join, Sampling
 from . import code
+from .record import record, sentence
 
 # what changes how a run is done, not what it is
 _ELSEWHERE = ("transport", "workers", "device", "out", "name", "checkpoint", "snapshots", "memory", "track")
@@ -26,6 +26,8 @@ _SINCE = (
     "metrics",
     "choose",
     "protocol",
+    "unseen",
+    "join",
 )  # not in version 0.1.0: at their default they leave a digest as it was
 
 
@@ -102,6 +104,8 @@ class Experiment(BaseModel):
         seeds: one run each; splits, networks and the order of samples are drawn from it.
         budget: what a client may spend in a round: a `Budget`, or its fields as a mapping.
         sampling: who takes part in a round: a `Sampling`, or its fields as a mapping.
+        unseen: clients kept out of training, who join after the last round: a share, a number, or names.
+        join: what a newcomer may spend, and how often the unseen join: a `Join`, or its fields as a mapping.
         norm: what becomes of BatchNorm; by default the method's own policy.
         validation: the share of every client's own data that rounds are chosen on.
         test: the share of every client's own data that it is tested on.
@@ -150,6 +154,8 @@ class Experiment(BaseModel):
     seeds: tuple[int, ...] = (0,)  # one run each: splits, networks and order of samples are drawn from it
     budget: Budget = Budget()
     sampling: Sampling = Sampling()
+    unseen: float | int | tuple[str, ...] = 0  # clients kept out of training, who join after it: a share, a number, or names
+    join: Join = Join()
     norm: Literal["all", "local_stats", "local_all"] | None = None  # None: the method's own policy for BatchNorm
     validation: float = 0.1  # share of every client's own data that rounds are chosen on
     test: float = 0.25  # share of every client's own data that it is tested on
@@ -182,7 +188,7 @@ class Experiment(BaseModel):
             if name not in type(self).model_fields:
                 raise advice.unknown(str(name), given)
         advice.check(given)
-        for name, kind in (("budget", Budget), ("sampling", Sampling)):
+        for name, kind in (("budget", Budget), ("sampling", Sampling), ("join", Join)):
             if isinstance(given.get(name), dict):
                 given[name] = record(kind, given[name], f"{name}.")
         try:
@@ -199,6 +205,11 @@ class Experiment(BaseModel):
             return []
         return value if isinstance(value, list | tuple) else [value]
 
+    @field_validator("unseen", mode="before")
+    @classmethod
+    def _who(cls, value: Any) -> Any:
+        return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value or 0
+
     @model_validator(mode="after")
     def _sensible(self) -> "Experiment":
         for name, least in (("rounds", 1), ("every", 1), ("clients", 1), ("workers", 1)):
@@ -209,6 +220,7 @@ class Experiment(BaseModel):
             raise InputError("seeds must name at least one seed, such as seeds=0,1,2")
         if min(self.seeds) < 0 or max(self.seeds) >= 2**63 or len(set(self.seeds)) < len(self.seeds):
             raise InputError(f"seeds must be different whole numbers from 0, got {','.join(map(str, self.seeds))}")
+        self._check_newcomers()
         if not 0 < self.test < 1:
             raise InputError(f"test must be above 0 and below 1, got {self.test:g}: without test samples nothing can be scored")
         named = {name_of(metric) for metric in self.metrics}
@@ -220,6 +232,13 @@ class Experiment(BaseModel):
         if self.checkpoint < 0 or self.memory <= 0:
             raise InputError("checkpoint (seconds) must not be negative and memory (GiB) must be positive")
         return self
+
+    def _check_newcomers(self) -> None:
+        most = 1 if isinstance(self.unseen, float) else 2**31
+        if not isinstance(self.unseen, tuple) and not 0 <= self.unseen < most:
+            raise InputError(f"unseen is a share below 1, a number of clients, or their names, got {self.unseen}; 0.2 is a fifth")
+        if not self.unseen and self.join != Join():
+            raise InputError("join says how clients join that were kept out of training; name some, such as unseen=0.2")
 
     @property
     def own(self) -> dict[str, str]:
@@ -311,38 +330,3 @@ def _own_method(given: dict[str, Any]) -> dict[str, Any]:
         raise InputError(f"{type(method).__name__} has a budget of its own; give it there or as budget=, not both")
     norm = given.get("norm") or method.norm
     return given | {"method": replace(method, budget=budget, norm=norm), "budget": budget}
-
-
-def record(kind: type[Any], options: dict[str, Any], prefix: str) -> Any:
-    """Return a frozen record of ``kind`` from plain options, each checked against its type."""
-    hints = get_type_hints(kind)
-    valid = [f.name for f in fields(kind)]
-    values: dict[str, Any] = {}
-    for name, value in options.items():
-        if name not in valid:
-            known = kind.__module__.rpartition(".")[2]
-            raise (
-                advice.unknown(f"{prefix}{name}", {"method": known})
-                if prefix != "method." or known in CATALOGUE
-                else suggest("setting", f"{prefix}{name}", [prefix + v for v in valid])
-            )
-        if isinstance(value, str) and "tuple" in str(hints[name]):
-            value = [part for part in value.split(",") if part]
-        try:
-            values[name] = TypeAdapter(hints[name]).validate_python(value)
-        except ValidationError as wrong:
-            raise sentence(wrong, f"{prefix}{name}", get_args(hints[name])) from wrong
-    return kind(**values)
-
-
-def sentence(wrong: ValidationError, where: str, choices: tuple[Any, ...] = ()) -> InputError:
-    first = wrong.errors(include_url=False)[0]
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, InputError):
-        return cause
-    spot = where or ".".join(str(part) for part in first["loc"] if part not in ("name", "options"))
-    if first["type"] == "literal_error":
-        return InputError(f"{spot} must be {first['ctx']['expected']}, got '{first['input']}'")
-    said = first["msg"].removeprefix("Input should be ").removeprefix("a valid ")
-    said = said.split(", unable")[0]
-    return InputError(f"{spot} must be a valid {said.removeprefix('Value error, ')}, got {first['input']!r}")

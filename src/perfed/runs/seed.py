@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
 from ..errors import RunError
+from ..evaluate.newcomers import PART as UNSEEN
 from ..rounds import Protocol, Round, Span, line_of, rounds
 from ..serving.personal import Trained
 from ..transport import Transport, choose
@@ -90,7 +92,7 @@ class Seed:
         if self.stopped:  # it ended here before, and was interrupted before that was written down
             return digest(self.server, self.store)
         try:
-            for done in self._rounds(transport):
+            for done in map(self._joined, self._rounds(transport)):
                 line = line_of(done, perf_counter() - began, len(self.made.federation)) | self.desk.said(done)
                 self._record(line)
                 began, last, self.server = perf_counter(), done.number, done.server
@@ -125,6 +127,15 @@ class Seed:
             Protocol(asked.every, asked.after, parts),
             Span(self.made.seed, len(federation), asked.rounds, self.first),
         )
+
+    def _joined(self, done: Round) -> Round:
+        """Return a round with the scores of those who were kept out of training and join now, where that is due."""
+        new, asked = self.made.newcomers, self.made.experiment
+        if new is None or not asked.join.due(done.number, asked.rounds):
+            return done
+        began = perf_counter()
+        scores = done.scores | {UNSEEN: [own for (own,) in new.score(done.server, done.number)]}
+        return replace(done, scores=scores, seconds_test=done.seconds_test + perf_counter() - began)
 
     def _record(self, line: dict[str, Any]) -> None:
         if self.folder is None:
