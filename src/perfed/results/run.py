@@ -65,6 +65,16 @@ class Run:
         """The clients' names."""
         return list(self._who(self.experiment.seeds[0])["names"])
 
+    @property
+    def classes(self) -> list[str]:
+        """The labels' names, in order."""
+        return list(self._who(self.experiment.seeds[0])["classes"])
+
+    @property
+    def everyone(self) -> list[str]:
+        """The names of the clients, and of those that were kept out of training."""
+        return [*self.names, *self._who(self.experiment.seeds[0]).get("unseen", {"names": []})["names"]]
+
     def _who(self, seed: int) -> dict[str, Any]:
         if self.folder is not None:
             return self.folder.seed(seed).clients
