@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from perfed.methods import find
+from perfed.runs.choice import record
 from perfed.runs.parse import load
-from perfed.runs.record import record
 
 PAGES = Path(__file__).parents[2] / "docs" / "methods"
 FIVE = ("dualfed", "fedcac", "fedcp", "fedpick", "gpfl")

@@ -23,8 +23,8 @@ from ..task import Task
 from ..transport import Newcomers, Private, Site, Store
 from ..trees import Tree
 from . import code
-from .experiment import Choice, Experiment
-from .record import record
+from .choice import Choice, record
+from .experiment import Experiment
 from .settle import settled
 from .unseen import kept_out, parted
 

@@ -17,9 +17,9 @@ from ..methods import CATALOGUE
 from ..trackers import check
 from . import parallel, parse
 from .assemble import SharedData, kind_of, samples_of
-from .experiment import Choice, Experiment
+from .choice import Choice, record
+from .experiment import Experiment
 from .folder import CompareFolder, RunFolder, fresh
-from .record import record
 from .run import Begun, begin, extend, extensible, known, reshared, sum_up
 from .seed import OnRound
 from .settle import introduced, settled
