@@ -182,8 +182,8 @@ class Experiment(BaseModel):
         most = 1 if isinstance(self.unseen, float) else 2**31
         if not isinstance(self.unseen, tuple) and not 0 <= self.unseen < most:
             raise InputError(f"unseen is a share below 1, a number of clients, or their names, got {self.unseen}; 0.2 is a fifth")
-        if not self.unseen and self.join != Join():
-            raise InputError("join says how clients join that were kept out of training; name some, such as unseen=0.2")
+        if not self.unseen and self.join.every:
+            raise InputError("join.every says how often unseen clients are tested; keep some out, such as unseen=0.2")
 
     @property
     def own(self) -> dict[str, str]:

@@ -10,6 +10,7 @@ from ..errors import InputError, RunError
 from ..evaluate.newcomers import PART as UNSEEN
 from ..evaluate.summary import choose as chosen
 from ..rounds import Protocol, Round, Span, line_of, rounds
+from ..sampling import Sampling
 from ..serving.personal import Trained
 from ..transport import Transport, choose
 from ..trees import Tree
@@ -33,6 +34,10 @@ class Desk:
     def kept(self, server: Tree) -> Tree:
         """Return what a checkpoint holds of the server."""
         return server
+
+    def drawn(self, asked: Sampling) -> Sampling:
+        """Return who takes part in a round, where not everyone is there any more."""
+        return asked
 
     def back(self, found: Tree) -> Tree:
         """Return the server's state in what a checkpoint holds."""
@@ -136,7 +141,7 @@ class Seed:
             self.made.method,
             self.server,
             transport,
-            asked.sampling,
+            self.desk.drawn(asked.sampling),
             Protocol(asked.every, asked.after, parts),
             Span(self.made.seed, len(federation), asked.rounds, self.first),
         )

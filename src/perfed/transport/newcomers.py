@@ -40,7 +40,10 @@ class Newcomers:
 
     def join(self, server: Tree, client: int, number: int) -> tuple[Tree, Tree]:
         """Return the states that a newcomer predicts with, once it has fitted its own parts after round ``number``."""
-        down, mine = self.welcome(server)
+        return self.fitted(client, *self.welcome(server), number)
+
+    def fitted(self, client: int, down: Tree, mine: Tree, number: int) -> tuple[Tree, Tree]:
+        """Return the states of a newcomer who was sent ``down`` and starts from ``mine``, once it has fitted its own parts."""
         method = self.site.method
         longer = replace(method, budget=replace(method.budget, epochs=self.epochs))
         with one_thread():
