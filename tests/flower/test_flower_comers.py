@@ -54,7 +54,9 @@ def test_a_fourth_silo_comes_when_the_experiment_is_over_and_has_its_model(place
 
 def test_a_fourth_silo_comes_into_a_running_experiment_and_leaves_it(place: Loopback) -> None:
     experiment = place.server / "experiment.yaml"
-    experiment.write_text(yaml.safe_dump(yaml.safe_load(experiment.read_text()) | {"rounds": 60}))
+    experiment.write_text(yaml.safe_dump(yaml.safe_load(experiment.read_text()) | {"rounds": 100}))
+    for policy in place.folder.glob("silo-*/policy.yaml"):
+        policy.write_text(yaml.safe_dump(yaml.safe_load(policy.read_text()) | {"rounds": 100, "daily": 1000}))
     steps = iter(["come", "leave"])
     step = next(steps)
 
