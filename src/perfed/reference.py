@@ -41,8 +41,8 @@ EXAMPLES = {
     "method.step": "0.01", "model": "cnn", "model.features": "128", "model.hidden": "128,64", "model.projector": "256",
     "model.weights": "resnet18.pth", "name": "first-try", "norm": "local_all", "out": "results", "partition": "natural",
     "partition.samples": "500", "partition.subset_of": "50", "sampling.drop": "0.1", "sampling.ratio": "0.5",
-    "sampling.ratio_min": "0.1", "seeds": "0,1,2", "snapshots": "10", "split": "my.split", "split_seed": "0", "text.size": "20000",
-    "track": "tensorboard", "workers": "4",
+    "sampling.ratio_min": "0.1", "seeds": "0,1,2", "snapshots": "10", "split": "my.split", "split_seed": "0",
+    "text.size": "20000", "track": "tensorboard", "workers": "4",
 }  # fmt: skip
 
 
