@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 import torch
 import torch.nn.functional as F
@@ -157,24 +157,25 @@ def within(place: Tensor, size: int) -> Tensor:
     return (place >= 0) & (place <= size - 1)
 
 
-def inputs_for(
-    samples: Stored,
-    augment: bool = False,
-    *,
-    mean: Values = "usual",
-    std: Values = "usual",
-    size: int | None = None,
-    flip: bool = True,
-    rotate: float = 30.0,
-    crop: int = 0,
-) -> Inputs:
+class Wishes(TypedDict, total=False):
+    """What a user may say of inputs; the rest follows from the data."""
+
+    mean: Values
+    std: Values
+    size: int | None
+    flip: bool
+    rotate: float
+    crop: int
+
+
+def inputs_for(samples: Stored, augment: bool = False, **wishes: Unpack[Wishes]) -> Inputs:
     """Return how ``samples`` become inputs; ``augment`` switches the random changes on."""
-    if not augment:
-        found = Inputs(kind=samples.kind, mean=mean, std=std, size=size)
-    elif samples.kind == "image":
-        found = Inputs(mean=mean, std=std, size=size, flip=flip, rotate=rotate, crop=crop)
-    else:
+    if augment and samples.kind != "image":
         raise InputError(f"augmentation is for pictures, this data is of kind {samples.kind}; leave it off")
+    changes: dict[str, Any] = {"flip": True, "rotate": 30.0, **wishes}
+    if not augment:
+        changes = {name: value for name, value in changes.items() if name not in ("flip", "rotate", "crop")}
+    found = Inputs(kind=samples.kind, **changes)
     if samples.kind != "tokens":
         found.refuse_other_channels(samples.x.shape[1])
     return found
