@@ -21,13 +21,19 @@ from perfed.runs.unseen import kept_out
 from perfed.testing import Net
 from perfed.transport import Serial
 
-OPTIONS: dict[str, dict[str, Any]] = {"dualfed": {"contrast": 1.0}, "lgfedavg": {"warmup": 1}, "pfedme": {"spring": 5.0}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "dualfed": {"contrast": 1.0},
+    "fedala": {"most_epochs": 1},
+    "fedbabu": {"tune_epochs": 1},
+    "lgfedavg": {"warmup": 1},
+    "pfedme": {"spring": 5.0, "steps": 1},
+}
 SMALL = {"rounds": 2, "budget": {"lr": 0.05, "batch_size": 10}, "clients": 5, "partition": "iid", "progress": False}
 
 
-def samples(scrambled: list[int] | None = None) -> perfed.Samples:
+def samples(scrambled: list[int] | None = None, count: int = 200) -> perfed.Samples:
     """Return samples of which some rows, where asked for, have other values and labels."""
-    x = keys.normal(keys.key(0, "x"), (200, 6))
+    x = keys.normal(keys.key(0, "x"), (count, 6))
     y = (x @ keys.normal(keys.key(0, "rule"), (6, 3))).argmax(1)
     if scrambled is not None:
         x[scrambled] = 100 * keys.normal(keys.key(1, "x"), (len(scrambled), 6))
@@ -40,7 +46,7 @@ def net() -> Net:
 
 
 def trained(name: str, data: perfed.Samples, split: Any) -> Seed:
-    asked: dict[str, Any] = {"rounds": 2, "budget": {"lr": 0.05, "batch_size": 12}, "join": {"epochs": 1}}
+    asked: dict[str, Any] = {"rounds": 2, "budget": {"lr": 0.05, "batch_size": 6}, "join": {"epochs": 1}}
     method = {"name": name, **OPTIONS.get(name, {})}
     one = Experiment(method=method, data=data, split=split, model=net, unseen=("client 1", "client 3"), **asked)
     seed = Seed(assemble(one, 0))
@@ -48,13 +54,19 @@ def trained(name: str, data: perfed.Samples, split: Any) -> Seed:
     return seed
 
 
-@pytest.mark.parametrize("name", sorted(CATALOGUE))
-def test_scrambling_what_the_unseen_have_changes_not_one_bit_of_training(name: str) -> None:
-    first, split = perfed.federate(samples(), clients=5, partition="iid").source  # type: ignore[misc]
+@pytest.fixture(scope="module")
+def both() -> list[tuple[perfed.Samples, perfed.Split]]:
+    """The same split of two sets of samples that differ in all that clients 1 and 3 have."""
+    first, split = perfed.federate(samples(count=100), clients=5, partition="iid").source  # type: ignore[misc]
     rows = np.concatenate([split.owned(1), split.owned(3)]).tolist()
-    other = samples(rows)
+    other = samples(rows, count=100)
     as_before = perfed.Split(split.train, split.validation, split.test, split.names, split.settings, other.digest())
-    one, two = trained(name, first, split), trained(name, other, as_before)
+    return [(first, split), (other, as_before)]
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUE))
+def test_scrambling_what_the_unseen_have_changes_not_one_bit_of_training(name: str, both: Any) -> None:
+    one, two = (trained(name, *data) for data in both)
     assert digest(one.server, one.store) == digest(two.server, two.store)
     assert [line["test"] for line in one.lines] == [line["test"] for line in two.lines]
     assert one.lines[-1]["unseen"] != two.lines[-1]["unseen"]
@@ -74,7 +86,7 @@ def test_a_share_a_number_or_names_say_who_and_every_method_leaves_out_the_same(
     [
         ({"unseen": 1.0}, "unseen is a share below 1, a number of clients, or their names, got 1.0"),
         ({"unseen": -1}, "unseen is a share below 1"),
-        ({"join": {"epochs": 3}}, "join says how clients join that were kept out of training; name some, such as unseen=0.2"),
+        ({"join": {"every": 3}}, "join.every says how often unseen clients are tested; keep some out, such as unseen=0.2"),
         ({"unseen": 1, "join": {"epochs": 0}}, "join.epochs must be at least 1"),
         ({"unseen": 5}, "unseen keeps all 5 clients out of training"),
         ({"unseen": 6}, "unseen=6 keeps more clients out than there are: 5"),
