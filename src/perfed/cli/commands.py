@@ -15,6 +15,7 @@ from .deploy import silo_app
 from .export import export
 from .output import emit, note, table, words
 from .paper import paper
+from .predict import predict
 from .report import report
 from .runs import app as runs_app
 from .settings import complete, settings
@@ -173,6 +174,7 @@ app.command()(track)
 app.command()(paper)
 app.command()(analyze)
 app.command()(export)
+app.command()(predict)
 app.command()(settings)
 
 

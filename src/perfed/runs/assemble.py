@@ -217,15 +217,28 @@ def task_of(experiment: Experiment, federation: Federation, seed: int, vocabular
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(keys.seed_of(keys.key(seed, "network")))
             net = _network(choice, shape, federation.classes, vocabulary, example)
-        return Task.of(
+        made = Task.of(
             net, shape, federation.classes, seed=seed, device=experiment.device, example=example, precision=experiment.precision
         )
+        return replace(made, named=_named(choice, vocabulary))
     except PerfedError:
         raise
     except Exception as wrong:
         size = "×".join(map(str, shape))
         why = f"{type(wrong).__name__}: {wrong}"
         raise InputError(f"model {choice.name} cannot take this data's inputs ({size}): {why}") from wrong
+
+
+def _named(choice: Choice, vocabulary: Vocabulary | int | None) -> dict[str, Any]:
+    """Return by what a network is made again from its numbers; a file of weights to start from is no part of it."""
+    if choice.made is not None:
+        return {}
+    options = {name: value for name, value in choice.options.items() if name != "weights"}
+    return {
+        "name": choice.name,
+        "options": options,
+        "words": len(vocabulary) if isinstance(vocabulary, Vocabulary) else vocabulary,
+    }
 
 
 def _network(

@@ -1,0 +1,176 @@
+"""Predictions for files of inputs: tables, folders of pictures, archives of arrays."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..data.archives import Archive
+from ..data.folders import SUFFIXES, found
+from ..errors import DataError, InputError, suggest
+from .card import describe, measured
+from .export import scores_of
+from .files import Scores, read_onnx, read_program, read_tensors
+from .fit import Fit
+from .personal import PersonalModel
+from .rebuild import OwnCode
+
+BATCH = 1000  # samples at once, as when a client is tested: the same sums in the same order
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A model in use: what it says of itself, and a function from stored samples to scores."""
+
+    card: dict[str, Any]
+    score: Scores
+    name: str  # where it comes from
+
+    @property
+    def fit(self) -> Fit:
+        """What it takes."""
+        return Fit(self.card)
+
+    @property
+    def classes(self) -> list[str]:
+        """The classes' names."""
+        return list(self.card["classes"])
+
+    def scores(self, x: Tensor) -> Tensor:
+        """Return the scores of stored samples."""
+        return torch.cat([self.score(part) for part in torch.split(x, BATCH)])
+
+    def answers(self, scores: Tensor) -> list[dict[str, Any]]:
+        """Return the class, its probability and every class's, for each sample's scores."""
+        shares = torch.softmax(scores.double(), 1)
+        names = self.classes or [str(place) for place in range(shares.shape[1])]
+        rows = []
+        for row in shares.tolist():
+            best = max(range(len(row)), key=row.__getitem__)
+            rows.append({"class": names[best], "probability": row[best], "probabilities": dict(zip(names, row, strict=True))})
+        return rows
+
+
+@dataclass(frozen=True)
+class Given:
+    """The samples of one input, and what is said of each."""
+
+    file: str
+    x: Tensor
+    rows: list[str]  # a picture's path, a table's line, an array's place
+    labels: list[str] | None = None
+    kept: dict[str, list[Any]] = field(default_factory=dict)
+
+
+def load(path: Path, own: OwnCode | None = None, trust: bool = False) -> Predictor:
+    """Return the model of an exported file; a .pt2 only where its maker is trusted."""
+    if not path.is_file():
+        raise InputError(f"there is no file '{path}'; `perfed export` writes models")
+    if path.suffix == ".pt2" and not trust:
+        raise InputError(
+            f"torch may run code that is in '{path}' when it loads it; --trust does so, .onnx and .safetensors need no trust"
+        )
+    readers = {
+        ".safetensors": lambda: read_tensors(path, own),
+        ".onnx": lambda: read_onnx(path),
+        ".pt2": lambda: read_program(path),
+    }
+    if path.suffix not in readers:
+        raise InputError(f"a model's file ends in {', '.join(readers)}, got '{path.name}'")
+    score, card = readers[path.suffix]()
+    return Predictor(card, score, str(path))
+
+
+def held(model: PersonalModel, about: Mapping[str, Any], samples: tuple[Tensor, Tensor], name: str) -> Predictor:
+    """Return a model that is in memory, as its file would be, scored on samples of its own."""
+    card = describe(model, {}, (), about)
+    del card["parameters"]  # which of its tensors it uses is found out when a file is written
+    card["scores"] = measured(scores_of(model, samples[0], BATCH), samples[1].cpu(), card["classes"])
+    return Predictor(card, lambda x: scores_of(model, x, BATCH), name)
+
+
+def read(path: Path, model: Predictor, label: str | None = None, keep: Sequence[str] = ()) -> Given:
+    """Return the samples at ``path``; what does not fit the model is refused."""
+    if not path.exists():
+        raise InputError(f"there is nothing at '{path}'")
+    pictures = path.is_dir() or path.suffix.lower() in SUFFIXES
+    if (pictures or path.suffix == ".npz") and keep:
+        raise InputError(f"--keep carries columns of tables over, and '{path}' is none")
+    if pictures:
+        return _checked(_pictures(path, model.fit, label), model)
+    if path.suffix == ".npz":
+        return _checked(_arrays(path, model, label), model)
+    if path.suffix == ".csv":
+        return _checked(_table(path, model, label, keep), model)
+    raise InputError(f"'{path}' is no input: there are .csv, .npz, pictures and folders of pictures")
+
+
+def _table(path: Path, model: Predictor, label: str | None, keep: Sequence[str]) -> Given:
+    import pandas as pd
+
+    try:
+        frame = pd.read_csv(path)
+    except (OSError, ValueError) as broken:
+        raise DataError(f"{path} is no readable csv file ({broken})") from broken
+    frame.columns = [str(name) for name in frame.columns]
+    aside = [name for name in (label, *keep) if name is not None]
+    for name in aside:
+        if name not in frame.columns:
+            raise suggest(f"column in {path}", name, frame.columns)
+    inputs = frame.drop(columns=[name for name in aside if name not in model.fit.columns])
+    x = model.fit.table(inputs, str(path))
+    names = None if label is None else [_named(value) for value in frame[label].tolist()]
+    rows = [str(row + 2) for row in range(len(frame))]
+    return Given(str(path), x, rows, names, {name: frame[name].tolist() for name in keep})
+
+
+def _pictures(path: Path, fit: Fit, label: str | None) -> Given:
+    if label not in (None, "folder"):
+        raise InputError(f"a picture's label is the folder it lies in: --label folder, not --label {label}")
+    paths = [path] if path.is_file() else found(path)
+    if not paths:
+        raise DataError(f"{path} has no pictures in it or below")
+    x = torch.cat([fit.picture(one, str(one)) for one in paths])
+    names = None if label is None else [one.parent.name for one in paths]
+    rows = [one.name if path.is_file() else one.relative_to(path).as_posix() for one in paths]
+    return Given(str(path), x, rows, names)
+
+
+def _arrays(path: Path, model: Predictor, label: str | None) -> Given:
+    with Archive(path) as arrays:
+        key = "x" if "x" in arrays or "x_test" not in arrays else "x_test"
+        x = model.fit.array(arrays[key], f"{path}: {key}")
+        told = label or key.replace("x", "y", 1)
+        values = arrays[told].tolist() if label or told in arrays else None
+        names = arrays.names("classes") or arrays.names("label_names")
+    labels = None if values is None else [names[v] if names and isinstance(v, int) else _named(v) for v in values]
+    if labels is not None and len(labels) != len(x):
+        raise DataError(f"{path}: {key} has {len(x)} samples, but {told} has {len(labels)}")
+    return Given(str(path), x, [str(row) for row in range(len(x))], labels)
+
+
+def _checked(given: Given, model: Predictor) -> Given:
+    """Refuse a label that is none of the model's classes."""
+    for row, name in zip(given.rows, given.labels or (), strict=False):
+        if model.classes and name not in model.classes:
+            known = ", ".join(model.classes[:8])
+            raise DataError(f"{given.file}: row {row} is labelled '{name}', which is none of the model's classes: {known}")
+    return given
+
+
+def _named(value: Any) -> str:
+    """Return a label as classes are called: whole numbers without a point."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def compared(model: Predictor, given: Sequence[Given], scores: Sequence[Tensor]) -> dict[str, Any] | None:
+    """Return how labelled inputs were scored, beside how the model scored when it was exported; nothing without labels."""
+    labelled = [(one.labels, own) for one, own in zip(given, scores, strict=True) if one.labels is not None]
+    if not labelled:
+        return None
+    names = model.classes
+    places = torch.tensor([names.index(name) for labels, _ in labelled for name in labels])
+    return {"now": measured(torch.cat([own for _, own in labelled]), places, names), "then": model.card.get("scores")}
