@@ -18,6 +18,7 @@ from .paper import paper
 from .predict import predict
 from .report import report
 from .runs import app as runs_app
+from .serve import serve
 from .settings import complete, settings
 from .track import track
 from .watch import watch
@@ -175,6 +176,7 @@ app.command()(paper)
 app.command()(analyze)
 app.command()(export)
 app.command()(predict)
+app.command()(serve)
 app.command()(settings)
 
 

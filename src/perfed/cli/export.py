@@ -31,8 +31,8 @@ def export(
 ) -> None:
     """Write each client's own model to a file that holds nobody's samples, with a model card in Markdown beside it.
 
-    `perfed predict` and `perfed serve` use it; an .onnx file runs without perfed. It is read back and compared with the model, and
-    says itself what it takes, how inputs are prepared, its classes, its method and its round.
+    `perfed predict` and `perfed serve` use it; an .onnx file runs without perfed. It is read back and compared with the model,
+    and says itself what it takes, how inputs are prepared, its classes, its method and its round.
     """
     from ..errors import InputError, suggest
     from ..serving.export import UNPICKLES, WAYS, export

@@ -63,8 +63,8 @@ def _run(folder: Path, asked: list[str] | None, seed: int | None, at: int | None
 
 def _silo(folder: Path, experiment: str | None) -> tuple[list[int], Finder]:
     from ..silos.config import SiloConfig
-    from ..silos.silo import Silo
     from ..silos.home import silo_origin
+    from ..silos.silo import Silo
 
     config = SiloConfig.load(folder / "silo.yaml")
     model, job, ask = Silo(config).model(experiment)

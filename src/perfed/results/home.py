@@ -54,7 +54,7 @@ def chooser(experiment: Experiment) -> Metric:
 def recorded(lines: Sequence[Mapping[str, Any]], client: int, number: int, by: Metric) -> dict[str, Any]:
     """Return how the record scores a client in a round, and its best round on validation data."""
     found: dict[str, Any] = {}
-    line = next((line for line in reversed(lines) if line["round"] == number), {})
+    line: Mapping[str, Any] = next((line for line in reversed(lines) if line["round"] == number), {})
     for part in ("test", "validation"):
         if line.get(part):
             figures = {name: values[client] for name, values in line[part].items()}

@@ -43,12 +43,15 @@ class Fit:
             return [str(self.card.get("text", "text"))]
         return [str(column["name"]) for column in self.card.get("columns") or ()]
 
-    def table(self, frame: "DataFrame", where: str) -> Tensor:
-        """Return rows of a table; every column must be one of the model's, and every one of these must be there."""
+    def table(self, frame: "DataFrame", where: str, first: int = 2) -> Tensor:
+        """Return rows of a table; every column must be one of the model's, and every one of these must be there.
+
+        ``first`` is what the first row is called in sentences: a header is line 1.
+        """
         names = [str(name) for name in frame.columns]
         wanted = self.columns
         if self.kind == "features" and not wanted:
-            return self._unnamed(frame, where)
+            return self._unnamed(frame, where, first)
         if self.kind not in ("features", "tokens"):
             raise DataError(f"{where} is a table, but the model takes {self.card['input']['what']}")
         if missing := [name for name in wanted if name not in names]:
@@ -59,14 +62,14 @@ class Fit:
                 f"--label {other[0]} compares with it"
             )
         frame = frame.set_axis(names, axis=1)[wanted]
-        _whole(frame, where)
-        return self.texts(frame[wanted[0]].astype(str).tolist()) if self.kind == "tokens" else _numbers(frame, where)
+        _whole(frame, where, first)
+        return self.texts(frame[wanted[0]].astype(str).tolist()) if self.kind == "tokens" else _numbers(frame, where, first)
 
-    def _unnamed(self, frame: "DataFrame", where: str) -> Tensor:
+    def _unnamed(self, frame: "DataFrame", where: str, first: int) -> Tensor:
         if frame.shape[1] != self.shape[0]:
             raise DataError(f"{where} has {frame.shape[1]} columns, but the model takes {self.shape[0]} numbers without names")
-        _whole(frame, where)
-        return _numbers(frame, where)
+        _whole(frame, where, first)
+        return _numbers(frame, where, first)
 
     def texts(self, texts: Sequence[str]) -> Tensor:
         """Return texts as the places of their words."""
@@ -95,7 +98,7 @@ class Fit:
         if list(found.shape[1:]) != sides:
             had, takes = f"{found.shape[2]}×{found.shape[1]}", f"{sides[1]}×{sides[0]}"
             raise DataError(f"{where} has {had} pixels, but the model takes {takes}")
-        return torch.from_numpy(found)[None]
+        return torch.from_numpy(found.copy())[None]  # PIL keeps the original for itself
 
     def array(self, x: Any, where: str) -> Tensor:
         """Return an array of stored samples, one along its first axis each."""
@@ -130,17 +133,17 @@ class Fit:
         return torch.from_numpy(np.ascontiguousarray(array.astype(wanted)))
 
 
-def _whole(frame: "DataFrame", where: str) -> None:
+def _whole(frame: "DataFrame", where: str, first: int) -> None:
     """Refuse a table with a hole or without rows."""
     if not len(frame):
         raise DataError(f"{where} has no rows")
     holes = frame.isna().to_numpy()
     if holes.any():
         row, column = np.argwhere(holes)[0]
-        raise DataError(f"{where}: row {row + 2} has no value in the column '{frame.columns[column]}'")
+        raise DataError(f"{where}: row {row + first} has no value in the column '{frame.columns[column]}'")
 
 
-def _numbers(frame: "DataFrame", where: str) -> Tensor:
+def _numbers(frame: "DataFrame", where: str, first: int) -> Tensor:
     """Return columns as float32; a cell that is no number is named."""
     import pandas as pd
 
@@ -151,7 +154,9 @@ def _numbers(frame: "DataFrame", where: str) -> Tensor:
             bad = pd.to_numeric(frame[name], errors="coerce").isna().to_numpy()
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
-            raise DataError(f"{where}: row {row + 2} has {frame[name].iloc[row]!r} in the column '{name}', which is no number")
+            raise DataError(
+                f"{where}: row {row + first} has {frame[name].iloc[row]!r} in the column '{name}', which is no number"
+            )
     numbers = frame if all(frame[name].dtype.kind in "iufb" for name in frame.columns) else frame.apply(pd.to_numeric)
     return torch.from_numpy(np.asarray(numbers.to_numpy(dtype=np.float32)))
 

@@ -59,10 +59,9 @@ def _scores(card: Mapping[str, Any]) -> Iterator[str]:
     if not found:
         yield "It was not scored when this file was written."
         return
-    yield (
-        f"On {card.get('samples', 'samples that were given')}: {found['right']} of {found['count']} right, an accuracy of **{found['accuracy']:.3f}** "
-        f"({_between(found['interval'])} with 95 % certainty; Wilson's interval, of these samples alone)."
-    )
+    where, share = card.get("samples", "samples that were given"), f"**{found['accuracy']:.3f}**"
+    sure = f"{_between(found['interval'])} with 95 % certainty; Wilson's interval, of these samples alone"
+    yield f"On {where}: {found['right']} of {found['count']} right, an accuracy of {share} ({sure})."
     rows = [
         f"| {_cell(one['class'])} | {one['count']} | {one['accuracy']:.3f} | {_between(one['interval'])} |"
         for one in found["classes"]

@@ -15,7 +15,6 @@ from ..task import Task
 from ..transport import Private, Site, Store
 from ..trees import Tree
 
-
 AnyMethod = Method[Any, Any, Any, Any]
 
 

@@ -68,7 +68,7 @@ def rebuilt(card: Mapping[str, Any], tensors: Params, own: OwnCode) -> PersonalM
 def _rebuilt(card: Mapping[str, Any], tensors: Params, own: OwnCode) -> PersonalModel:
     told = card["rebuild"]
     method = _made_method(told["method"], own)
-    prepared = {k: tuple(v) if isinstance(v, list) else v for k, v in card["preprocessing"].items()}
+    prepared: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in card["preprocessing"].items()}
     asked = told["network"]
     net = _network(asked, own)
     task = Task.of(
@@ -121,7 +121,8 @@ def _method(method: AnyMethod) -> dict[str, Any]:
 
 
 def _made_method(told: Mapping[str, Any], own: OwnCode) -> AnyMethod:
-    name, options = str(told["name"]), {k: tuple(v) if isinstance(v, list) else v for k, v in told["options"].items()}
+    name = str(told["name"])
+    options: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in told["options"].items()}
     if not name.startswith("own:"):
         return methods.find(name)(**options)
     if own.method is None:
