@@ -4,7 +4,7 @@
 const SHOWN = 10; // classes of one answer
 const seen = { schema: null, token: "" };
 const byId = (id) => document.getElementById(id);
-const percent = (value) => `${(100 * value).toFixed(1)} %`;
+const percent = (value) => `${(100 * value).toFixed(1)}\u00a0%`;
 
 function el(name, attributes = {}, ...children) {
   const made = document.createElement(name);
@@ -88,8 +88,8 @@ function drawAnswer(answer, { name, url }) {
   const ranked = Object.entries(answer.probabilities).sort((a, b) => b[1] - a[1]);
   for (const [who, share] of ranked.slice(0, SHOWN)) {
     const bar = el("i");
-    bar.style.width = percent(share);
-    bars.append(el("span", { class: "who" }, who), el("div", { class: "track", "aria-hidden": "true" }, bar), el("span", {}, percent(share)));
+    bar.style.width = `${100 * share}%`;
+    bars.append(el("span", { class: "who" }, who), el("div", { class: "track", "aria-hidden": "true" }, bar), el("span", { class: "share" }, percent(share)));
   }
   const head = el("h2", {}, answer.class, " ", el("small", {}, percent(answer.probability)));
   const rest = ranked.length > SHOWN ? [el("p", { class: "soft" }, `and ${ranked.length - SHOWN} more classes`)] : [];
@@ -97,12 +97,18 @@ function drawAnswer(answer, { name, url }) {
   return el("div", { class: "one" }, ...(url ? [el("img", { src: url, alt: name })] : []), told);
 }
 
+function taken({ kind, columns, shape, what }) {
+  if (columns) return `${columns.length} columns of a table`;
+  if (kind === "image") return `${shape[1] === 1 ? "grey" : "colour"} pictures, as they were stored in training: ${shape[3]}×${shape[2]} pixels`;
+  return kind === "tokens" ? "texts" : what;
+}
+
 function about({ model }) {
   byId("name").textContent = `${model.client}, ${model.method} after round ${model.round}`;
   document.title = `${model.client} · perfed`;
   const scores = model.scores;
   const said = scores ? `${scores.right} of ${scores.count} of its own test samples were right: ${percent(scores.accuracy)}, ${percent(scores.interval[0])} to ${percent(scores.interval[1])} with 95 % certainty. It was tried on no other data.` : "";
-  byId("about").textContent = `Takes ${model.input.columns ? `${model.input.columns.length} columns of a table` : model.input.what}; tells ${model.classes.length} classes apart. ${said}`;
+  byId("about").textContent = `Takes ${taken(model.input)}; tells ${model.classes.length} classes apart. ${said}`;
 }
 
 function example(item) {
