@@ -97,6 +97,7 @@ def export(
         "input": {"shape": ["batch", *x.shape[1:]], "type": str(x.dtype).removeprefix("torch."), "what": _stored(model)},
         "output": "one score per class; the largest is the answer",
         "classes": list(classes),
+        **({} if model.columns is None else {"columns": model.columns.as_json()}),
     }
     with writing(path), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the exporters, about themselves

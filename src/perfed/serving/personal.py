@@ -45,6 +45,7 @@ class PersonalModel(nn.Module):
         self.client, self.name, self.number = client, site.federation.names[client], number
         self.method: Method = site.method  # type: ignore[type-arg]
         self.inputs: Inputs = site.federation.inputs
+        self.columns = None if site.federation.columns is None else site.federation.columns[client]  # of a table, as it was coded
         self.stored = site.federation.x.new_empty(0, *site.federation.x.shape[1:])  # a stored sample's form, and none of them
         self._task: Task = site.task.hollow()
         self._like = trees.map(lambda leaf: leaf.new_empty(0), whole)
