@@ -93,11 +93,11 @@ def numbers(name: str, words: Sequence[str], how: Words, origin: Origin) -> Arra
 def _refuse_mixed(name: str, words: Sequence[str], there: Sequence[int], how: Words, origin: Origin) -> None:
     """Refuse a column of numbers in which some words are none."""
     odd = [i for i in there if not any(styles([plain(words[i])], how.decimal).values())]
+    if not odd:  # each is a number in a way of its own
+        raise origin.wrong(there[0], name, "numbers are written in different ways, some with a decimal comma; write them alike")
     if 2 * len(odd) < len(there):
         advice = f"correct it, name it with missing={words[odd[0]]}, or take words as they are with categories={name}"
         raise origin.wrong(odd[0], name, f"'{words[odd[0]]}' is no number, but {len(there) - len(odd)} others are; {advice}")
-    if not odd:  # each is a number in a way of its own
-        raise origin.wrong(there[0], name, "numbers are written in different ways, some with a decimal comma; write them alike")
 
 
 def truths(words: Sequence[str], how: Words) -> Array | None:

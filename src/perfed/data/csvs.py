@@ -88,10 +88,10 @@ def quick(path: Path, text: str, delimiter: str, names: list[str]) -> Raw | None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            frame = pd.read_csv(io.StringIO(text), sep=delimiter, low_memory=False)
+            frame = pd.read_csv(io.StringIO(text), sep=delimiter, index_col=False, low_memory=False)
     except Exception:  # whatever it is, the strict reader says it better
         return None
-    if [str(c) for c in frame.columns] != names or not isinstance(frame.index, pd.RangeIndex) or not len(frame):
+    if [str(c) for c in frame.columns] != names or not len(frame):
         return None
     if frame.isna().to_numpy().any():
         return None
@@ -99,7 +99,7 @@ def quick(path: Path, text: str, delimiter: str, names: list[str]) -> Raw | None
     for name in names:
         values = frame[name]
         if values.dtype.kind in "iufb":
-            if not np.isfinite(values.to_numpy(dtype=np.float32)).all():
+            if not (np.abs(values.to_numpy(dtype=np.float64)) <= np.finfo(np.float32).max).all():
                 return None
             columns[name] = values.to_numpy()
         elif all(isinstance(value, str) for value in values):

@@ -146,7 +146,9 @@ def _none(cells: Array | Sequence[str], gap: float) -> Array:
 
 def is_plain(columns: Sequence[SheetColumn], raw: Raw) -> bool:
     """Return whether a table is numbers and truths alone, without a gap: then it needs no decision."""
-    return raw.plain and all(not isinstance(raw.columns[c.name], list) and not c.gaps.any() for c in columns)
+    return raw.plain and all(
+        c.kind != "category" and not isinstance(raw.columns[c.name], list) and not c.gaps.any() for c in columns
+    )
 
 
 def whole(columns: Sequence[SheetColumn]) -> Array:
