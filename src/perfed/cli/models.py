@@ -56,7 +56,7 @@ def _run(folder: Path, asked: list[str] | None, seed: int | None, at: int | None
 
     def find(client: int) -> Found:
         model = trained.model(client)
-        return model, model.facts["classes"], origin(opened, trained, client, at), federation.some(client)
+        return model, model.facts["classes"], origin(opened, trained, client, model.facts, at), federation.some(client)
 
     return chosen or list(range(len(federation))), find
 
@@ -68,7 +68,7 @@ def _silo(folder: Path, experiment: str | None) -> tuple[list[int], Finder]:
 
     config = SiloConfig.load(folder / "silo.yaml")
     model, job, ask = Silo(config).model(experiment)
-    return [0], lambda _: (model, job.facts["classes"], silo_origin(config, job, ask), job.site.federation.some(0))
+    return [0], lambda _: (model, job.facts["classes"], silo_origin(config, job, ask, model.facts), job.site.federation.some(0))
 
 
 def predictor(

@@ -60,7 +60,7 @@ def predict(
 
         put(out, text.encode())
         note(f"{len(rows)} predictions in {out}")
-    for line in _said(checked):
+    for line in (*(f"{one.file}: {done}" for one in given for done in one.said), *_said(checked)):
         note(line)
 
 

@@ -4,19 +4,28 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..data import csvs
 from ..data.catalogue import CATALOGUE
+from ..data.entry import options_of
+from ..data.own import SCHEMES, frame
+from ..data.tabular import TableRoles
 from ..evaluate.metrics import Metric, select
 from ..federation import PARTS, Federation
 from ..runs.assemble import metrics_of
-from ..runs.experiment import Choice, Experiment
+from ..runs.choice import Choice
+from ..runs.experiment import Experiment
 from ..serving.personal import Trained
 from .run import Run
 
+TABLES = {
+    "csv": (csvs.read, SCHEMES["csv"][1]),
+    "parquet": (lambda path: frame(path, "parquet"), SCHEMES["parquet"][1]),
+}
 TESTED = {"test": "its own test samples", "validation": "its own validation samples", "train": "the samples it was trained on"}
 
 
-def origin(run: Run, trained: Trained, client: int, at: int | None = None) -> dict[str, Any]:
-    """Return what is noted in the file and on the card of a client's model."""
+def origin(run: Run, trained: Trained, client: int, facts: Mapping[str, Any], at: int | None = None) -> dict[str, Any]:
+    """Return what is noted in the file and on the card of a client's model, whose own facts are known."""
     experiment, federation = run.experiment, trained.site.federation
     lines = run.rounds[federation.seed]
     name = {} if run.path is None else {"run": run.path.name}
@@ -31,6 +40,7 @@ def origin(run: Run, trained: Trained, client: int, at: int | None = None) -> di
         "chosen": chosen(trained.number, at),
         "record": record,
         **reading(experiment.data),
+        **tabled(experiment.data, facts),
     }
 
 
@@ -75,15 +85,18 @@ def reading(choice: Choice) -> dict[str, Any]:
     found: dict[str, Any] = {"pictures": {"size": size, "converted": scheme == "folder"}} if size or scheme == "folder" else {}
     if options.get("text"):
         found["text"] = str(options["text"])
-    elif scheme == "csv":
-        found["columns"] = [{"name": name, "kind": "number"} for name in _header(Path(choice.name.partition(":")[2]), options)]
+    if words := {name: options[name] for name in ("missing", "decimal") if options.get(name) is not None}:
+        found["words"] = words
     return found
 
 
-def _header(path: Path, options: Mapping[str, Any]) -> list[str]:
-    """Return the names of a table's input columns."""
-    import pandas as pd
-
-    path = sorted(path.glob("*.csv"))[0] if path.is_dir() else path
-    special = {str(options.get("label", "label")), options.get("client"), options.get("test")}
-    return [name for name in map(str, pd.read_csv(path.expanduser(), nrows=0).columns) if name not in special]
+def tabled(choice: Choice, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the names of a table's columns where nothing was decided for them, so that no decision names them."""
+    scheme, mark, place = choice.name.partition(":")
+    if not mark or scheme not in TABLES or choice.options.get("text") or "columns" in facts:
+        return {}
+    path, suffix = Path(place).expanduser(), f".{scheme}"
+    path = next(file for file in sorted(path.iterdir()) if file.suffix == suffix) if path.is_dir() else path
+    special = TableRoles.of(options_of(choice.name, choice.options, TABLES[scheme][1])).special
+    names = [name for name in TABLES[scheme][0](path).names if name not in special]
+    return {"columns": [{"name": name, "kind": "number"} for name in names], "strict": True}

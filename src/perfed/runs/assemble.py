@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from .. import keys, machine, methods, models
 from ..data import Samples
 from ..data import load as load_samples
+from ..data.columns import fitted, laid
 from ..data.inputs import inputs_for
 from ..data.text import Vocabulary, tokenised
 from ..errors import InputError, PerfedError, RunError
@@ -180,13 +181,16 @@ def federation_of(experiment: Experiment, samples: Samples, split: Split, seed: 
     given = experiment.data.made
     if isinstance(given, Federation):
         return replace(given, seed=seed).to(experiment.device)
-    vocabulary, told = None, samples
+    vocabulary, columns, told, own = None, None, samples, split
+    if samples.sheet is not None:
+        columns = fitted(samples.sheet, split.train)
+        told, own = laid(samples, split, columns)
     if samples.texts is not None:
         rows = sorted({int(row) for own in split.train for row in own})
         told, vocabulary = tokenised(samples, rows, **experiment.text)
     inputs = inputs_for(told, augment=experiment.augment, **experiment.inputs)
-    made = Federation.of(told, split, inputs, seed=seed, augment=experiment.augment)
-    return replace(made, source=(samples, split), vocabulary=vocabulary).to(experiment.device)
+    made = Federation.of(told, own, inputs, seed=seed, augment=experiment.augment)
+    return replace(made, source=(samples, split), vocabulary=vocabulary, columns=columns).to(experiment.device)
 
 
 def _source(federation: Federation) -> tuple[Samples, Split]:

@@ -68,7 +68,20 @@ def introduced(experiment: Experiment, shared: "SharedData") -> str:
     each = f"{min(sizes):,} samples each" if min(sizes) == max(sizes) else f"{min(sizes):,} to {max(sizes):,} samples each"
     unused = f"; the {len(samples.groups)} groups in the data are not used" if how in MADE and len(samples.groups) > 1 else ""
     start = f"{len(sizes)} clients{origin}; {each}" if origin.startswith(",") else f"{len(sizes)} clients {origin}, {each}"
-    return f"{start}{unused}; network: {experiment.model.name}"
+    return f"{start}{unused}; network: {experiment.model.name}{_columns(samples)}"
+
+
+def _columns(samples: Samples) -> str:
+    """Return of which kinds the columns of a table are, and how its numbers are scaled."""
+    if samples.sheet is None:
+        return ""
+    kinds = [column.kind for column in samples.sheet.columns]
+    counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+    how = {
+        "client": "scaled by each client's own training rows",
+        "none": "not scaled",
+    }.get(samples.sheet.scale, "scaled by all clients' training rows (data.scale=client|none)")
+    return f"; columns: {counted}; numbers {how}"
 
 
 def _listed(names: list[str], most: int = 6) -> str:

@@ -30,7 +30,7 @@ def describe(model: PersonalModel, used: Params, classes: Sequence[str], about: 
     found = {
         "perfed": __version__,
         "format": FORMAT,
-        "task": "classification",
+        "task": facts.get("task", "classification"),
         "method": type(model.method).__name__,
         "client": model.name,
         "round": model.number,

@@ -4,18 +4,19 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ..data.cells import Words
+from ..data.columns import Columns, Decided
+from ..data.frames import refuse_gaps
 from ..data.images import decode
+from ..data.origin import Raw
 from ..data.text import Vocabulary
 from ..errors import DataError, extra
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 GREY = {"1", "L", "LA", "I", "I;16", "F"}  # PIL's words for pictures without colour
 
@@ -43,33 +44,49 @@ class Fit:
             return [str(self.card.get("text", "text"))]
         return [str(column["name"]) for column in self.card.get("columns") or ()]
 
-    def table(self, frame: "DataFrame", where: str, first: int = 2) -> Tensor:
-        """Return rows of a table; every column must be one of the model's, and every one of these must be there.
+    def table(self, raw: Raw) -> tuple[Tensor, list[str]]:
+        """Return rows of a table, coded as training rows were, and in words what was done about gaps and unknown levels.
 
-        ``first`` is what the first row is called in sentences: a header is line 1.
+        Every column must be one of the model's, and every one of these must be there.
         """
-        names = [str(name) for name in frame.columns]
-        wanted = self.columns
-        if self.kind == "features" and not wanted:
-            return self._unnamed(frame, where, first)
+        where, wanted = raw.origin.files[0], self.columns
         if self.kind not in ("features", "tokens"):
             raise DataError(f"{where} is a table, but the model takes {self.card['input']['what']}")
-        if missing := [name for name in wanted if name not in names]:
+        if not wanted:
+            return self._unnamed(raw), []
+        if missing := [name for name in wanted if name not in raw.columns]:
             raise DataError(f"{where} has no column '{missing[0]}'; the model takes {_listed(wanted)}")
-        if other := [name for name in names if name not in wanted]:
+        if other := [name for name in raw.names if name not in wanted]:
             raise DataError(
                 f"{where} has a column '{other[0]}' that the model does not take; --keep {other[0]} carries it over, "
                 f"--label {other[0]} compares with it"
             )
-        frame = frame.set_axis(names, axis=1)[wanted]
-        _whole(frame, where, first)
-        return self.texts(frame[wanted[0]].astype(str).tolist()) if self.kind == "tokens" else _numbers(frame, where, first)
+        if self.kind == "tokens":
+            refuse_gaps(raw, wanted)
+            return self.texts([str(word) for word in raw.columns[wanted[0]]]), []
+        columns = Columns.of_json(self.card["columns"])
+        return self._coded(raw, columns, bool(self.card.get("strict")))
 
-    def _unnamed(self, frame: "DataFrame", where: str, first: int) -> Tensor:
-        if frame.shape[1] != self.shape[0]:
-            raise DataError(f"{where} has {frame.shape[1]} columns, but the model takes {self.shape[0]} numbers without names")
-        _whole(frame, where, first)
-        return _numbers(frame, where, first)
+    def _unnamed(self, raw: Raw) -> Tensor:
+        if len(raw.names) != self.shape[0]:
+            had = f"{raw.origin.files[0]} has {len(raw.names)} columns"
+            raise DataError(f"{had}, but the model takes {self.shape[0]} numbers without names")
+        return self._coded(raw, Columns(tuple(Decided(name=name, kind="number") for name in raw.names)), True)[0]
+
+    def _coded(self, raw: Raw, columns: Columns, strict: bool) -> tuple[Tensor, list[str]]:
+        told = self.card.get("words", {})
+        missing = told.get("missing")
+        how = Words(None if missing is None else tuple(str(word).casefold() for word in missing), told.get("decimal"))
+        sheet, said = columns.sheet(raw, how), []
+        for decided, column in zip(columns.columns, sheet.columns, strict=True):
+            if column.gaps.any():
+                place = int(np.flatnonzero(column.gaps)[0])
+                if strict:
+                    raise raw.origin.wrong(place, column.name, "there is no value, and training rows had one everywhere")
+                said.append(f"{int(column.gaps.sum())} rows without a value in '{column.name}' were filled as training rows were")
+            if unknown := sorted(set(column.levels) - set(decided.levels)):
+                said.append(f"'{unknown[0]}' in '{column.name}' was no level of its own in training")
+        return torch.from_numpy(columns.rows(sheet)), said
 
     def texts(self, texts: Sequence[str]) -> Tensor:
         """Return texts as the places of their words."""
@@ -131,34 +148,6 @@ class Fit:
         if bad.any():
             raise DataError(f"{where}: sample {int(np.flatnonzero(bad)[0])} has a value that the model cannot take")
         return torch.from_numpy(np.ascontiguousarray(array.astype(wanted)))
-
-
-def _whole(frame: "DataFrame", where: str, first: int) -> None:
-    """Refuse a table with a hole or without rows."""
-    if not len(frame):
-        raise DataError(f"{where} has no rows")
-    holes = frame.isna().to_numpy()
-    if holes.any():
-        row, column = np.argwhere(holes)[0]
-        raise DataError(f"{where}: row {row + first} has no value in the column '{frame.columns[column]}'")
-
-
-def _numbers(frame: "DataFrame", where: str, first: int) -> Tensor:
-    """Return columns as float32; a cell that is no number is named."""
-    import pandas as pd
-
-    for name in frame.columns:
-        if frame[name].dtype.kind in "iufb":
-            bad = ~np.isfinite(frame[name].to_numpy(dtype=np.float64))
-        else:
-            bad = pd.to_numeric(frame[name], errors="coerce").isna().to_numpy()
-        if bad.any():
-            row = int(np.flatnonzero(bad)[0])
-            raise DataError(
-                f"{where}: row {row + first} has {frame[name].iloc[row]!r} in the column '{name}', which is no number"
-            )
-    numbers = frame if all(frame[name].dtype.kind in "iufb" for name in frame.columns) else frame.apply(pd.to_numeric)
-    return torch.from_numpy(np.asarray(numbers.to_numpy(dtype=np.float32)))
 
 
 def _listed(names: Sequence[str], most: int = 8) -> str:

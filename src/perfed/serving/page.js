@@ -46,9 +46,20 @@ function drawForm(item) {
 }
 
 function cell(kind) {
-  const free = kind.required === false ? {} : { required: "" };
-  if (!kind.enum) return el("input", { type: "number", step: "any", inputmode: "decimal", autocomplete: "off", ...free });
-  return el("select", free, el("option", { value: "" }, "choose …"), ...kind.enum.map((level) => el("option", { value: level }, level)));
+  const free = kind.type.includes("null") ? {} : { required: "" };
+  const choices = kind.type.includes("boolean") ? ["yes", "no"] : kind.examples ? [...kind.examples, "other"] : null;
+  if (!choices) return el("input", { type: "number", step: "any", inputmode: "decimal", autocomplete: "off", ...free });
+  const first = el("option", { value: "" }, kind.type.includes("null") ? "not known" : "choose …");
+  const made = el("select", free, first, ...choices.map((level) => el("option", { value: level }, level)));
+  made.dataset.kind = kind.type[0];
+  return made;
+}
+
+/** What a field says: a number, yes or no, a level, or nothing. */
+function told(one) {
+  if (one.value === "") return null;
+  if (one.dataset.kind === "boolean") return one.value === "yes";
+  return one.type === "number" ? one.valueAsNumber : one.value;
 }
 
 function read(file) {
@@ -79,7 +90,7 @@ async function inputs(item) {
     return { inputs: [found], shown: [{}] };
   }
   const row = {};
-  for (const one of fields) row[one.dataset.name] = one.value === "" ? null : one.type === "number" ? one.valueAsNumber : one.value;
+  for (const one of fields) row[one.dataset.name] = told(one);
   return { inputs: [row], shown: [{}] };
 }
 
@@ -113,7 +124,7 @@ function about({ model }) {
 
 function example(item) {
   const one = item.contentEncoding ? "BASE64" : item.type === "string" ? "a text" : item.type === "array" ? [0]
-    : Object.fromEntries(Object.entries(item.properties).map(([name, kind]) => [name, kind.enum ? kind.enum[0] : 0]));
+    : Object.fromEntries(Object.entries(item.properties).map(([name, kind]) => [name, kind.examples ? kind.examples[0] : kind.type.includes("boolean") ? true : 0]));
   const secret = seen.token ? ' -H "Authorization: Bearer TOKEN"' : "";
   const body = JSON.stringify({ inputs: [one] }).replaceAll("'", "\\u0027"); // inside the shell's quotes
   return `curl ${location.origin}/predict -H "Content-Type: application/json"${secret} -d '${body}'`;

@@ -65,6 +65,7 @@ class PersonalModel(nn.Module):
         federation = site.federation
         self.client, self.name, self.number = client, federation.names[client], number
         self.facts = _facts(federation, client)  # what a user of the model must know of its data
+        self.columns = None if federation.columns is None else federation.columns[client]  # of a table, as it was coded
         stored = federation.x.new_empty(0, *federation.x.shape[1:])  # a stored sample's form, and none of them
         self._hold(site.method, site.task.hollow(), federation.inputs, stored, {"down": down, "mine": mine})
 
@@ -128,8 +129,10 @@ def _facts(federation: Federation, client: int) -> dict[str, Any]:
     found: dict[str, Any] = {"data": data}
     data["clients"] = len(federation)
     if federation.source is not None:
-        found["classes"] = list(federation.source[0].classes)
+        found["classes"], found["task"] = list(federation.source[0].classes), federation.source[0].task
         data["name"] = federation.source[0].name
+    if federation.columns is not None:
+        found["columns"] = federation.columns[client].as_json()
     if federation.vocabulary is not None:
         found["vocabulary"] = list(federation.vocabulary.words)
     return found

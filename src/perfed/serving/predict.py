@@ -1,15 +1,17 @@
 """Predictions for files of inputs: tables, folders of pictures, archives of arrays."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ..data import csvs
 from ..data.archives import Archive
 from ..data.folders import SUFFIXES, found
+from ..data.frames import told
 from ..errors import DataError, InputError, suggest
 from .card import describe, measured
 from .export import scores_of
@@ -63,6 +65,7 @@ class Given:
     rows: list[str]  # a picture's path, a table's line, an array's place
     labels: list[str] | None = None
     kept: dict[str, list[Any]] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)  # what was done about gaps
 
 
 def load(path: Path, own: OwnCode | None = None, trust: bool = False) -> Predictor:
@@ -109,22 +112,18 @@ def read(path: Path, model: Predictor, label: str | None = None, keep: Sequence[
 
 
 def _table(path: Path, model: Predictor, label: str | None, keep: Sequence[str]) -> Given:
-    import pandas as pd
-
-    try:
-        frame = pd.read_csv(path)
-    except (OSError, ValueError) as broken:
-        raise DataError(f"{path} is no readable csv file ({broken})") from broken
-    frame.columns = [str(name) for name in frame.columns]
+    raw, wanted = csvs.read(path), model.fit.columns
     aside = [name for name in (label, *keep) if name is not None]
     for name in aside:
-        if name not in frame.columns:
-            raise suggest(f"column in {path}", name, frame.columns)
-    inputs = frame.drop(columns=[name for name in aside if name not in model.fit.columns])
-    x = model.fit.table(inputs, str(path))
-    names = None if label is None else [_named(value) for value in frame[label].tolist()]
-    rows = [str(row + 2) for row in range(len(frame))]
-    return Given(str(path), x, rows, names, {name: frame[name].tolist() for name in keep})
+        if name not in raw.columns:
+            raise suggest(f"column in {path}", name, raw.names)
+    inputs = {name: cells for name, cells in raw.columns.items() if name not in aside or name in wanted}
+    if not inputs:
+        raise DataError(f"{path} has no column for the model")
+    x, said = model.fit.table(replace(raw, columns=inputs))
+    kept = {name: list(raw.columns[name]) for name in keep}
+    names = None if label is None else [_named(value) for value in told(raw.columns[label])]
+    return Given(str(path), x, [str(row) for row in raw.origin.rows[0]], names, kept, said)
 
 
 def _pictures(path: Path, fit: Fit, label: str | None) -> Given:
@@ -143,12 +142,12 @@ def _arrays(path: Path, model: Predictor, label: str | None) -> Given:
     with Archive(path) as arrays:
         key = "x" if "x" in arrays or "x_test" not in arrays else "x_test"
         x = model.fit.array(arrays[key], f"{path}: {key}")
-        told = label or key.replace("x", "y", 1)
-        values = arrays[told].tolist() if label or told in arrays else None
+        labels_key = label or key.replace("x", "y", 1)
+        values = arrays[labels_key].tolist() if label or labels_key in arrays else None
         names = arrays.names("classes") or arrays.names("label_names")
     labels = None if values is None else [names[v] if names and isinstance(v, int) else _named(v) for v in values]
     if labels is not None and len(labels) != len(x):
-        raise DataError(f"{path}: {key} has {len(x)} samples, but {told} has {len(labels)}")
+        raise DataError(f"{path}: {key} has {len(x)} samples, but {labels_key} has {len(labels)}")
     return Given(str(path), x, [str(row) for row in range(len(x))], labels)
 
 

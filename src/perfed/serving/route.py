@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..data.frames import raw_of
+from ..data.origin import Origin
 from ..errors import DataError, InputError
 from .predict import Predictor
 from .tell import SAID
@@ -50,7 +52,8 @@ class Answering:
         if fit.kind == "tokens":
             return {"type": "string", "description": "a text"}
         if fit.columns:
-            fields = {column["name"]: _field(column) for column in self.model.card["columns"]}
+            strict = bool(self.model.card.get("strict"))
+            fields = {column["name"]: _field(column, strict) for column in self.model.card["columns"]}
             return {"type": "object", "required": list(fields), "additionalProperties": False, "properties": fields}
         return {"type": "array", "description": f"numbers, {'×'.join(map(str, fit.shape))}: {self.model.card['input']['what']}"}
 
@@ -81,8 +84,6 @@ class Answering:
             return fit.texts(inputs)
         if not fit.columns:
             return fit.array(inputs, "inputs")
-        import pandas as pd
-
         for i, one in enumerate(inputs):
             if not isinstance(one, dict):
                 raise DataError(f"input {i} is no object with the columns {', '.join(fit.columns[:8])}")
@@ -90,11 +91,14 @@ class Answering:
                 if name not in one or name not in fit.columns:
                     said = f"has no '{name}'" if name not in one else f"has '{name}', which the model does not take"
                     raise DataError(f"input {i} {said}")
-        return fit.table(pd.DataFrame(inputs, columns=fit.columns), "the question", first=0)
+        return fit.table(raw_of(inputs, Origin(("the question",))))[0]
 
 
-def _field(column: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "string", "enum": list(column["levels"])} if column.get("levels") else {"type": "number"}
+def _field(column: dict[str, Any], strict: bool) -> dict[str, Any]:
+    """Return what one column takes; a gap is filled as in training, unless training rows had none."""
+    known = {"number": ["number"], "yes/no": ["boolean"], "category": ["string", "number"]}[column["kind"]]
+    found: dict[str, Any] = {"type": known if strict else [*known, "null"]}
+    return found | ({"examples": list(column["levels"])} if column.get("levels") else {})
 
 
 def _picture(told: Any, where: str) -> io.BytesIO:
