@@ -20,11 +20,10 @@ from ..trees import Params
 from .card import describe, measured, noise
 from .files import CARD, KEY, read_onnx, read_program, read_tensors
 from .markdown import card_page
-from .personal import PersonalModel
-from .rebuild import fixed, plan
+from .personal import BATCH, PersonalModel, scores_of
+from .rebuild import OwnCode, fixed, plan
 
 TOLERANCE = 1e-4  # of a score, relative to the largest
-BATCH = 256  # samples at once when a file is compared with the model that it was made of
 UNPICKLES = "torch may run code that is in a .pt2 file when it loads one: hand on .onnx or .safetensors instead"
 
 
@@ -104,7 +103,7 @@ def export(
                 card["scores"] = {name: scored[name] for name in ("count", "right", "accuracy", "interval")}
             write, read = WAYS[path.suffix]
             write(model, used, half, card)
-            back = read(half)
+            back = read(half, model)
             scores = torch.cat([back(part) for part in torch.split(x, BATCH)])
             apart = float((scores - expected).abs().max() / expected.abs().max().clamp_min(1e-12))
             if not apart <= TOLERANCE:
@@ -114,17 +113,6 @@ def export(
     found = {k: v for k, v in card.items() if k != "rebuild"} | {"file": str(path), "bytes": path.stat().st_size, "apart": apart}
     right = None if y is None else int((scores.argmax(1) == y).sum())
     return found | {"checked": len(x), "right": right}
-
-
-@torch.no_grad()
-def scores_of(model: PersonalModel, x: Tensor, batch: int = BATCH) -> Tensor:
-    """Return the model's scores of stored samples as it serves."""
-    before = model.training
-    place = next((leaf.device for _, leaf in model.tensors()), x.device)
-    try:
-        return torch.cat([model.eval().raw(part.to(place)).cpu() for part in torch.split(x, batch)])
-    finally:
-        model.train(before)
 
 
 def _program(net: nn.Module, example: Tensor) -> ExportedProgram:
@@ -166,9 +154,9 @@ def _write_onnx(model: PersonalModel, used: Params, path: Path, card: dict[str, 
 
 
 Write = Callable[[PersonalModel, Params, Path, dict[str, Any]], None]
-Read = Callable[[Path], Callable[[Tensor], Tensor]]
+Read = Callable[[Path, PersonalModel], Callable[[Tensor], Tensor]]
 WAYS: dict[str, tuple[Write, Read]] = {  # the first is the default
-    ".safetensors": (_write_tensors, lambda path: read_tensors(path)[0]),
-    ".onnx": (_write_onnx, lambda path: read_onnx(path)[0]),
-    ".pt2": (_write_program, lambda path: read_program(path)[0]),
+    ".safetensors": (_write_tensors, lambda path, model: read_tensors(path, OwnCode.behind(model))[0]),
+    ".onnx": (_write_onnx, lambda path, _: read_onnx(path)[0]),
+    ".pt2": (_write_program, lambda path, _: read_program(path)[0]),
 }

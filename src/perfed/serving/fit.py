@@ -83,7 +83,7 @@ class Fit:
                 place = int(np.flatnonzero(column.gaps)[0])
                 if strict:
                     raise raw.origin.wrong(place, column.name, "there is no value, and training rows had one everywhere")
-                said.append(f"{int(column.gaps.sum())} rows without a value in '{column.name}' were filled as training rows were")
+                said.append(f"rows without a value in '{column.name}', filled as training rows were: {int(column.gaps.sum())}")
             if unknown := sorted(set(column.levels) - set(decided.levels)):
                 said.append(f"'{unknown[0]}' in '{column.name}' was no level of its own in training")
         return torch.from_numpy(columns.rows(sheet)), said

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from .. import trees
@@ -15,6 +16,7 @@ from ..task import Task
 from ..transport import Private, Site, Store
 from ..trees import Tree
 
+BATCH = 256  # samples at once when a file is compared with the model that it was made of
 AnyMethod = Method[Any, Any, Any, Any]
 
 
@@ -121,6 +123,17 @@ class PersonalModel(nn.Module):
         from html import escape
 
         return f"<code>{escape(repr(self))}</code>"
+
+
+@torch.no_grad()
+def scores_of(model: PersonalModel, x: Tensor, batch: int = BATCH) -> Tensor:
+    """Return the model's scores of stored samples as it serves."""
+    before = model.training
+    place = next((leaf.device for _, leaf in model.tensors()), x.device)
+    try:
+        return torch.cat([model.eval().raw(part.to(place)).cpu() for part in torch.split(x, batch)])
+    finally:
+        model.train(before)
 
 
 def _facts(federation: Federation, client: int) -> dict[str, Any]:

@@ -14,10 +14,9 @@ from ..data.folders import SUFFIXES, found
 from ..data.frames import told
 from ..errors import DataError, InputError, suggest
 from .card import describe, measured
-from .export import scores_of
 from .files import Scores, read_onnx, read_program, read_tensors
 from .fit import Fit
-from .personal import PersonalModel
+from .personal import PersonalModel, scores_of
 from .rebuild import OwnCode
 
 BATCH = 1000  # samples at once, as when a client is tested: the same sums in the same order

@@ -24,6 +24,13 @@ class OwnCode:
 
     network: Callable[[dict[str, Any], dict[str, Any]], nn.Module] | nn.Module | None = None  # of what it is offered, and options
     method: type[AnyMethod] | None = None
+    task: Task | None = None  # the network itself, where it is in memory
+
+    @staticmethod
+    def behind(model: PersonalModel) -> "OwnCode":
+        """Return the code of a model's own that no file names, to read back what was just written."""
+        own = _method(model.method)["name"].startswith("own:"), ":" in str(model.task.named.get("name", ":"))
+        return OwnCode(method=type(model.method) if own[0] else None, task=model.task if own[1] else None)
 
 
 def plan(model: PersonalModel, used: Params) -> dict[str, Any]:
@@ -69,17 +76,7 @@ def _rebuilt(card: Mapping[str, Any], tensors: Params, own: OwnCode) -> Personal
     told = card["rebuild"]
     method = _made_method(told["method"], own)
     prepared: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in card["preprocessing"].items()}
-    asked = told["network"]
-    net = _network(asked, own)
-    task = Task.of(
-        net,
-        tuple(asked["shape"]),
-        int(asked["classes"]),
-        seed=int(told["seed"]),
-        precision=told["precision"],
-        example=torch.zeros(2, *asked["shape"], dtype=torch.int64) if prepared["kind"] == "tokens" else None,
-    )
-    task = replace(task, named={k: asked[k] for k in ("name", "options", "words")})
+    task = own.task or _task(told, prepared["kind"] == "tokens", own)
     empty = {n: torch.zeros(shape, dtype=getattr(torch, kind)) for n, (kind, shape) in told["unused"].items()}
     like = _tree(told["states"], sys.modules[type(method).__module__])
     names = [path.replace(".", "_") for path, _ in trees.named(like)]
@@ -90,6 +87,19 @@ def _rebuilt(card: Mapping[str, Any], tensors: Params, own: OwnCode) -> Personal
     model = PersonalModel.again(made, trees.rebuild(like, leaves), str(card["client"]), int(card["round"]))
     _set_fixed(model, tensors)
     return model
+
+
+def _task(told: Mapping[str, Any], tokens: bool, own: OwnCode) -> Task:
+    asked = told["network"]
+    made = Task.of(
+        _network(asked, own),
+        tuple(asked["shape"]),
+        int(asked["classes"]),
+        seed=int(told["seed"]),
+        precision=told["precision"],
+        example=torch.zeros(2, *asked["shape"], dtype=torch.int64) if tokens else None,
+    )
+    return replace(made, named={k: asked[k] for k in ("name", "options", "words")})
 
 
 def _set_fixed(model: PersonalModel, tensors: Params) -> None:
