@@ -103,7 +103,7 @@ def test_a_silos_model_is_exported_from_its_folder(tmp_path: Path) -> None:
     Conductor(place / "server", Here(place)).conduct()
     call = [sys.executable, "-c", "from perfed.cli import main; main()", "export", str(place / "silo-2"), "--json"]
     (said,) = json.loads(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
-    assert Path(said["file"]) == place / "silo-2" / "models" / "client-2.pt2" and Path(said["file"]).exists()
+    assert Path(said["file"]) == place / "silo-2" / "models" / "client-2.safetensors" and Path(said["file"]).exists()
     refused = subprocess.run([*call, "--client", "1"], capture_output=True, text=True, check=False)
     assert refused.returncode == 2 and "--client, --seed and --at are for runs" in refused.stderr
     (record,) = (place / "server" / "runs").iterdir()

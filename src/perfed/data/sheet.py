@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..errors import DataError, suggest
-from .cells import Words, level, numbers, refuse_words, truths
+from .cells import NO, YES, Words, level, numbers, plain, refuse_words, styles, truths
 from .origin import Array, Origin, Raw
 
 if TYPE_CHECKING:
@@ -127,7 +127,10 @@ def as_kind(kind: ColumnKind, name: str, cells: Array | Sequence[str], how: Word
     if found is None and kind == "yes/no":
         found = numbers(name, cells, how, origin)  # 1 and 0, as other programs write them
     if found is None or (kind == "yes/no" and not set(found[~np.isnan(found)]) <= {0.0, 1.0}):
-        place = next(i for i, word in enumerate(cells) if not how.gap(word))
+        there = [i for i, word in enumerate(cells) if not how.gap(word)]
+        known = YES + NO if kind == "yes/no" else ()
+        odd = (i for i in there if cells[i].casefold() not in known and not any(styles([plain(cells[i])], how.decimal).values()))
+        place = next(odd, there[0])
         raise origin.wrong(
             place, name, f"'{cells[place]}' is no {'yes or no' if kind == 'yes/no' else 'number'}, which it was in training"
         )
