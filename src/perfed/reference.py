@@ -115,10 +115,14 @@ def find(path: str) -> list[Setting]:
 @cache
 def _part(part: str) -> tuple[Setting, ...]:
     """Return what stands behind the dot of a part other than the method."""
-    records = {"budget": ("Budget", "local/budget.py"), "sampling": ("Sampling", "sampling.py"), "join": ("Join", "sampling.py")}
-    functions = {"inputs": ("inputs_for", "data/inputs.py"), "text": ("tokenised", "data/text.py")}
+    records = {
+        "budget": ("Budget", "local/budget.py"),
+        "sampling": ("Sampling", "sampling.py"),
+        "join": ("Join", "sampling.py"),
+        "inputs": ("Wishes", "data/inputs.py"),
+    }
     if part in GROUPS:
-        own = sources.fields(*records[part]) if part in records else sources.options(*functions[part])
+        own = sources.fields(*records[part]) if part in records else sources.options("tokenised", "data/text.py")
         return tuple(_setting(f"{part}.{field.name}", field) for field in own)
     return tuple(_chosen(part, {"partition": _partitions, "model": _models, "data": _data}[part]()))
 
