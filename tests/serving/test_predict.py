@@ -16,7 +16,8 @@ from perfed.data import load as load_samples
 from perfed.errors import DataError, InputError
 from perfed.serving.export import export
 from perfed.serving.fit import Fit
-from perfed.serving.predict import compared, load, read
+from perfed.serving.predict import Predictor, compared, load, read
+from perfed.serving.tell import as_csv, rows_of
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -148,3 +149,33 @@ def test_which_model_is_said_exactly_once(tables: Path, exported: Path, call: Ca
     assert "--client, --seed, --at and --experiment choose in a folder" in call("predict", exported, table, "--client", "0")[2]
     assert "there is no file" in call("predict", tables / "none.onnx", table)[2]
     assert "ends in .safetensors, .onnx, .pt2" in call("predict", table, table)[2]
+
+
+@pytest.mark.parametrize(
+    ("task", "scores", "wanted", "cells"),
+    [
+        (
+            "multilabel",
+            [0.0, 3.0],
+            {"labels": ["b"], "probabilities": {"a": 0.5, "b": pytest.approx(0.952574)}},
+            "b,0.5,0.952574",
+        ),
+        ("regression", [2.5], {"value": 2.5}, "2.5"),
+        ("survival", [-1.0], {"risk": -1.0}, "-1.0"),
+    ],
+)
+def test_what_tells_no_classes_apart_gives_labels_or_a_number(
+    task: str, scores: list[float], wanted: dict[str, object], cells: str, tmp_path: Path
+) -> None:
+    card = {
+        "task": task,
+        "classes": ["a", "b"][: len(scores)],
+        "input": {"kind": "features", "shape": ["batch", 1], "type": "float32"},
+    }
+    model = Predictor(card, lambda x: torch.tensor(scores).expand(len(x), -1), "own")
+    assert model.answers(model.scores(torch.zeros(1, 1))) == [wanted]
+    (tmp_path / "x.csv").write_text("age,y\n3,1\n")
+    given = read(tmp_path / "x.csv", model, None, ["y"])
+    assert as_csv(rows_of(model, [given], [model.scores(given.x)])).splitlines()[1].endswith(f",1,{cells}")
+    with pytest.raises(InputError, match=f"--label compares classes, and this model is for {task}"):
+        read(tmp_path / "x.csv", model, "y")

@@ -15,6 +15,12 @@ from .personal import PersonalModel
 FORMAT = 2  # of the card; 1 had no preprocessing, no columns and no scores
 SURE = 1.959964  # deviations of 95 %
 ASIDE = ("samples", "record", "command", "chosen")  # for the card in Markdown alone: a file that is handed on names no paths
+OUTPUT = {
+    "classification": "one score per class; the largest is the answer",
+    "multilabel": "one score per label; above 0 it is the answer",
+    "regression": "one number",
+    "survival": "one number: the higher, the earlier",
+}
 STORED = {
     "image": "pictures with channels first, values 0 to 255",
     "signal": "signals with channels first, as measured",
@@ -42,7 +48,7 @@ def describe(model: PersonalModel, used: Params, classes: Sequence[str], about: 
             "kind": kind,
             "what": STORED.get(kind, "samples as the data set stores them"),
         },
-        "output": "one score per class; the largest is the answer",
+        "output": OUTPUT[facts.get("task", "classification")],
         "classes": list(classes or facts.get("classes", ())),
         "parameters": {"count": sum(leaf.numel() for leaf in used.values()), "sha256": fingerprint(used).hex()},
     }

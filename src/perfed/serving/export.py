@@ -98,7 +98,7 @@ def export(
             names = _used(_program(_Stored(model), example))
             used = {name: tensor.detach().cpu() for name, tensor in model.tensors() if name in names}
             card = describe(model, used, classes, about)
-            scored = None if y is None else measured(expected, y, card["classes"])
+            scored = None if y is None or card["task"] != "classification" else measured(expected, y, card["classes"])
             if scored is not None:
                 card["scores"] = {name: scored[name] for name in ("count", "right", "accuracy", "interval")}
             write, read = WAYS[path.suffix]
@@ -111,8 +111,7 @@ def export(
             half.replace(path)
     put(path.with_name(f"{path.name}.md"), card_page(about | card | {"scores": scored}, path.name, hash_file(path)).encode())
     found = {k: v for k, v in card.items() if k != "rebuild"} | {"file": str(path), "bytes": path.stat().st_size, "apart": apart}
-    right = None if y is None else int((scores.argmax(1) == y).sum())
-    return found | {"checked": len(x), "right": right}
+    return found | {"checked": len(x), "right": None if scored is None else scored["right"]}
 
 
 def _program(net: nn.Module, example: Tensor) -> ExportedProgram:

@@ -55,9 +55,11 @@ def _facts(card: Mapping[str, Any], sha256: str) -> Iterator[str]:
 
 
 def _scores(card: Mapping[str, Any]) -> Iterator[str]:
-    found = card.get("scores")
+    found, record = card.get("scores"), card.get("record", {})
+    lines = [f"- {part}: {_listed(record[part])}" for part in ("test", "validation") if record.get(part)]
+    recorded = "As the run recorded this client in that round:\n\n" + "\n".join(lines)
     if not found:
-        yield "It was not scored when this file was written."
+        yield recorded if lines else "It was not scored when this file was written."
         return
     where, share = card.get("samples", "samples that were given"), f"**{found['accuracy']:.3f}**"
     sure = f"{_between(found['interval'])} with 95 % certainty; Wilson's interval, of these samples alone"
@@ -67,10 +69,8 @@ def _scores(card: Mapping[str, Any]) -> Iterator[str]:
         for one in found["classes"]
     ]
     yield "\n".join(["| class | samples | right | 95 % interval |", "|---|---:|---:|---|", *rows])
-    record = card.get("record", {})
-    lines = [f"- {part}: {_listed(record[part])}" for part in ("test", "validation") if record.get(part)]
     if lines:
-        yield "As the run recorded this client in that round:\n\n" + "\n".join(lines)
+        yield recorded
 
 
 def _chosen(card: Mapping[str, Any]) -> str:

@@ -95,6 +95,8 @@ async function inputs(item) {
 }
 
 function drawAnswer(answer, { name, url }) {
+  const number = answer.value ?? answer.risk;
+  if (number !== undefined) return el("div", { class: "one" }, el("h2", {}, String(Number(number.toPrecision(5)))));
   const bars = el("div", { class: "bars" });
   const ranked = Object.entries(answer.probabilities).sort((a, b) => b[1] - a[1]);
   for (const [who, share] of ranked.slice(0, SHOWN)) {
@@ -102,7 +104,7 @@ function drawAnswer(answer, { name, url }) {
     bar.style.width = `${100 * share}%`;
     bars.append(el("span", { class: "who" }, who), el("div", { class: "track", "aria-hidden": "true" }, bar), el("span", { class: "share" }, percent(share)));
   }
-  const head = el("h2", {}, answer.class, " ", el("small", {}, percent(answer.probability)));
+  const head = answer.labels ? el("h2", {}, answer.labels.join(", ") || "none of them") : el("h2", {}, answer.class, " ", el("small", {}, percent(answer.probability)));
   const rest = ranked.length > SHOWN ? [el("p", { class: "soft" }, `and ${ranked.length - SHOWN} more classes`)] : [];
   const told = el("div", {}, ...(name ? [el("p", { class: "soft" }, name)] : []), head, bars, ...rest);
   return el("div", { class: "one" }, ...(url ? [el("img", { src: url, alt: name })] : []), told);
@@ -119,7 +121,7 @@ function about({ model }) {
   document.title = `${model.client} · perfed`;
   const scores = model.scores;
   const said = scores ? `${scores.right} of ${scores.count} of its own test samples were right: ${percent(scores.accuracy)}, ${percent(scores.interval[0])} to ${percent(scores.interval[1])} with 95 % certainty. It was tried on no other data.` : "";
-  byId("about").textContent = `Takes ${taken(model.input)}; tells ${model.classes.length} classes apart. ${said}`;
+  byId("about").textContent = `Takes ${taken(model.input)}; ${model.task === "classification" ? `tells ${model.classes.length} classes apart` : `for ${model.task}`}. ${said}`;
 }
 
 function example(item) {

@@ -19,6 +19,7 @@ from .fit import Fit
 from .personal import PersonalModel, scores_of
 from .rebuild import OwnCode
 
+NUMBERS = {"regression": "value", "survival": "risk"}  # what a model gives that tells no classes apart
 BATCH = 1000  # samples at once, as when a client is tested: the same sums in the same order
 
 
@@ -45,14 +46,23 @@ class Predictor:
         return torch.cat([self.score(part) for part in torch.split(x, BATCH)])
 
     def answers(self, scores: Tensor) -> list[dict[str, Any]]:
-        """Return the class, its probability and every class's, for each sample's scores."""
-        shares = torch.softmax(scores.double(), 1)
-        names = self.classes or [str(place) for place in range(shares.shape[1])]
-        rows = []
-        for row in shares.tolist():
-            best = max(range(len(row)), key=row.__getitem__)
-            rows.append({"class": names[best], "probability": row[best], "probabilities": dict(zip(names, row, strict=True))})
-        return rows
+        """Return for each sample's scores the class and all probabilities; of labels those that hold; of numbers the number."""
+        task = self.card.get("task", "classification")
+        names = self.classes or [str(place) for place in range(scores.shape[1])]
+        if task in NUMBERS:
+            return [{NUMBERS[task]: row[0]} for row in scores.double().tolist()]
+        several = task == "multilabel"
+        shares = torch.sigmoid(scores.double()) if several else torch.softmax(scores.double(), 1)
+        return [(_labels if several else _class)(dict(zip(names, row, strict=True))) for row in shares.tolist()]
+
+
+def _class(shares: dict[str, float]) -> dict[str, Any]:
+    best = max(shares, key=shares.__getitem__)
+    return {"class": best, "probability": shares[best], "probabilities": shares}
+
+
+def _labels(shares: dict[str, float]) -> dict[str, Any]:
+    return {"labels": [name for name, share in shares.items() if share > 0.5], "probabilities": shares}
 
 
 @dataclass(frozen=True)
@@ -90,7 +100,8 @@ def held(model: PersonalModel, about: Mapping[str, Any], samples: tuple[Tensor, 
     """Return a model that is in memory, as its file would be, scored on samples of its own."""
     card = describe(model, {}, (), about)
     del card["parameters"]  # which of its tensors it uses is found out when a file is written
-    card["scores"] = measured(scores_of(model, samples[0], BATCH), samples[1].cpu(), card["classes"])
+    if card["task"] == "classification":
+        card["scores"] = measured(scores_of(model, samples[0], BATCH), samples[1].cpu(), card["classes"])
     return Predictor(card, lambda x: scores_of(model, x, BATCH), name)
 
 
@@ -98,13 +109,16 @@ def read(path: Path, model: Predictor, label: str | None = None, keep: Sequence[
     """Return the samples at ``path``; what does not fit the model is refused."""
     if not path.exists():
         raise InputError(f"there is nothing at '{path}'")
+    task = model.card.get("task", "classification")
+    if label is not None and task != "classification":
+        raise InputError(f"--label compares classes, and this model is for {task}; --keep {label} carries the column over")
     pictures = path.is_dir() or path.suffix.lower() in SUFFIXES
     if (pictures or path.suffix == ".npz") and keep:
         raise InputError(f"--keep carries columns of tables over, and '{path}' is none")
     if pictures:
         return _checked(_pictures(path, model.fit, label), model)
     if path.suffix == ".npz":
-        return _checked(_arrays(path, model, label), model)
+        return _checked(_arrays(path, model, label, task == "classification"), model)
     if path.suffix == ".csv":
         return _checked(_table(path, model, label, keep), model)
     raise InputError(f"'{path}' is no input: there are .csv, .npz, pictures and folders of pictures")
@@ -137,12 +151,12 @@ def _pictures(path: Path, fit: Fit, label: str | None) -> Given:
     return Given(str(path), x, rows, names)
 
 
-def _arrays(path: Path, model: Predictor, label: str | None) -> Given:
+def _arrays(path: Path, model: Predictor, label: str | None, classes: bool) -> Given:
     with Archive(path) as arrays:
         key = "x" if "x" in arrays or "x_test" not in arrays else "x_test"
         x = model.fit.array(arrays[key], f"{path}: {key}")
         labels_key = label or key.replace("x", "y", 1)
-        values = arrays[labels_key].tolist() if label or labels_key in arrays else None
+        values = arrays[labels_key].tolist() if classes and (label or labels_key in arrays) else None
         names = arrays.names("classes") or arrays.names("label_names")
     labels = None if values is None else [names[v] if names and isinstance(v, int) else _named(v) for v in values]
     if labels is not None and len(labels) != len(x):

@@ -76,7 +76,7 @@ def _rebuilt(card: Mapping[str, Any], tensors: Params, own: OwnCode) -> Personal
     told = card["rebuild"]
     method = _made_method(told["method"], own)
     prepared: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in card["preprocessing"].items()}
-    task = own.task or _task(told, prepared["kind"] == "tokens", own)
+    task = own.task or _task(told, prepared["kind"] == "tokens", own, str(card.get("task", "classification")))
     empty = {n: torch.zeros(shape, dtype=getattr(torch, kind)) for n, (kind, shape) in told["unused"].items()}
     like = _tree(told["states"], sys.modules[type(method).__module__])
     names = [path.replace(".", "_") for path, _ in trees.named(like)]
@@ -89,10 +89,10 @@ def _rebuilt(card: Mapping[str, Any], tensors: Params, own: OwnCode) -> Personal
     return model
 
 
-def _task(told: Mapping[str, Any], tokens: bool, own: OwnCode) -> Task:
+def _task(told: Mapping[str, Any], tokens: bool, own: OwnCode, goal: str) -> Task:
     asked = told["network"]
     made = Task.of(
-        _network(asked, own),
+        _network(asked, own, goal),
         tuple(asked["shape"]),
         int(asked["classes"]),
         seed=int(told["seed"]),
@@ -141,10 +141,11 @@ def _made_method(told: Mapping[str, Any], own: OwnCode) -> AnyMethod:
     return own.method(**options)
 
 
-def _network(asked: Mapping[str, Any], own: OwnCode) -> nn.Module:
+def _network(asked: Mapping[str, Any], own: OwnCode, goal: str) -> nn.Module:
     name, shape, classes = str(asked["name"]), tuple(asked["shape"]), int(asked["classes"])
     if ":" not in name:
-        return models.build(name, shape=shape, classes=classes, vocabulary=asked["words"], **asked["options"])
+        options = asked["options"] | ({"paired": False} if name == "logistic" and goal != "classification" else {})
+        return models.build(name, shape=shape, classes=classes, vocabulary=asked["words"], **options)
     if own.network is None:
         raise InputError(f"the network is code of somebody's own, which no file brings along; give it: --network {name}")
     given = {"shape": shape, "classes": classes, "vocabulary": asked["words"]}

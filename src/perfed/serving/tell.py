@@ -28,16 +28,21 @@ def rows_of(model: Predictor, given: Sequence[Given], scores: Sequence[Tensor]) 
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return predictions as a table: a column per class at the end."""
     flat = [
-        {name: value for name, value in row.items() if name != "probabilities"}
-        | {f"p({name})": round(share, 6) for name, share in row["probabilities"].items()}
+        {name: _cell(value) for name, value in row.items() if name != "probabilities"}
+        | {f"p({name})": round(share, 6) for name, share in row.get("probabilities", {}).items()}
         for row in rows
     ]
     names = list(dict.fromkeys(name for row in flat for name in row))
     text = io.StringIO()
     table = csv.DictWriter(text, names, lineterminator="\n")
     table.writeheader()
-    table.writerows({**row, "probability": round(row["probability"], 6)} for row in flat)
+    table.writerows(flat)
     return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """Return a value as a cell shows it: six digits, several labels with bars between them."""
+    return round(value, 6) if isinstance(value, float) else "|".join(value) if isinstance(value, list) else value
 
 
 def as_json(card: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], checked: Mapping[str, Any] | None) -> str:
