@@ -15,7 +15,7 @@ print(run.table()[["method", "last.weighted", "last.std"]])
 print(run.accuracies())  # each client's own, by name
 
 model = run.model(3)  # client 3's model: an ordinary torch.nn.Module
-perfed.export(model, "three.pt2")
+perfed.export(model, "three.safetensors")
 
 both = perfed.compare(["local", "fedavg", "ditto"], **settings)
 print(both.table()[["method", "last.weighted", "last.std"]])

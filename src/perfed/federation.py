@@ -15,6 +15,7 @@ from .local import Batch, Inputs, Shard
 
 if TYPE_CHECKING:
     from .data import Samples
+    from .data.columns import Columns
     from .data.text import Vocabulary
     from .partition import Split
 
@@ -42,6 +43,7 @@ class Federation:
         numbers: What each client's randomness is drawn by, if not by its place.
         source: The samples and the split it was made of, where it was.
         vocabulary: The words of the training texts, where the data are texts.
+        columns: For each client, what was decided for the columns of a table, where there was something to decide.
 
     Example:
         >>> import perfed
@@ -65,6 +67,7 @@ class Federation:
     numbers: tuple[int, ...] | None = None  # what a client's randomness is drawn by, if not its place
     source: "tuple[Samples, Split] | None" = field(default=None, repr=False)  # what it was made of, where it was made of files
     vocabulary: "Vocabulary | None" = field(default=None, repr=False)  # of the training texts, where the data are texts
+    columns: "tuple[Columns, ...] | None" = field(default=None, repr=False)  # every client's decisions for a table's columns
 
     @staticmethod
     def of(samples: "Samples", split: "Split", inputs: Inputs, *, seed: int = 0, augment: bool = False) -> "Federation":

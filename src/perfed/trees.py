@@ -1,5 +1,6 @@
 """Arithmetic on trees: nested dicts and NamedTuples whose leaves are tensors."""
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -176,3 +177,13 @@ def over(tree: T, top: Any) -> T:
         return {**tree, **top}  # type: ignore[return-value]
     branches = [over(a, b) for a, b in zip(tree, top, strict=True)]  # type: ignore[call-overload]
     return type(tree)(*branches) if hasattr(tree, "_fields") else tuple(branches)  # type: ignore[return-value]
+
+
+def fingerprint(tree: Tree) -> bytes:
+    """Return a SHA-256 over names, types, shapes and contents of a tree."""
+    found = hashlib.sha256()
+    for path, leaf in sorted(named(tree), key=lambda item: item[0]):
+        leaf = leaf.detach().cpu().contiguous()
+        found.update(f"{path} {leaf.dtype} {tuple(leaf.shape)};".encode())
+        found.update(leaf.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.digest()

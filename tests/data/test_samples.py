@@ -193,8 +193,8 @@ def test_a_data_frame_is_taken_by_the_names_of_its_columns() -> None:
     [
         ({}, {"y": "lable"}, "no column 'lable'; did you mean 'label'"),
         ({"y": [0, 1]}, {}, r"say which column is the label, as in Samples.of\(frame, 'y'\); there are age, label, y"),
-        ({"age": [1.0, None]}, {}, "row 1 of the frame has no value in the column 'age'"),
-        ({"city": ["York", "Leeds"]}, {}, "the column 'city' holds 'York', which is no number"),
+        ({"label": [1, None]}, {}, "the frame: row 1 has no value in the column 'label'"),
+        ({"born": ["1990-02-03", "1991-04-05"]}, {}, "the frame: row 0, column 'born': '1990-02-03' is a date"),
     ],
 )
 def test_a_data_frame_that_is_not_clear_is_refused(change, given, said) -> None:

@@ -38,7 +38,7 @@ def networks() -> dict[str, object]:
 
 def taken_home() -> dict[str, object]:
     clients = perfed.federate("digits", clients=4, partition="iid")
-    perfed.export(perfed.train(clients, "fedavg", rounds=1).model(3), "three.pt2")
+    perfed.export(perfed.train(clients, "fedavg", rounds=1).model(3), "three.onnx")
     return {"samples": clients.x[:5]}
 
 

@@ -114,6 +114,14 @@ def test_a_policy_that_would_refuse_the_experiment_is_found(other: Path) -> None
     assert states(other) == {"silo-1/policy.yaml": "wrong"}
 
 
+def test_the_check_opens_the_data(tmp_path: Path) -> None:
+    layout.init(tmp_path / "d", 2, layout.Address(port=18443), ["data=csv:patients.csv", "data.label=diagnosis"])
+    (tmp_path / "d" / "silo-0" / "patients.csv").write_text("age,diagnosis\n40,ill\n50,well\n")
+    (tmp_path / "d" / "silo-1" / "patients.csv").write_text("age,sign\n40,ill\n")
+    found = [f for f in check(tmp_path / "d") if f["state"] != "ok"]
+    assert [f["what"] for f in found] == ["silo-1/silo.yaml"] and "has no column 'diagnosis'" in found[0]["note"]
+
+
 def test_a_part_that_was_carried_away_is_checked_alone(other: Path) -> None:
     assert {f["state"] for f in check(other / "silo-1")} == {"ok"}
 

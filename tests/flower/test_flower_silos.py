@@ -15,6 +15,8 @@ from lies import CHANGES
 
 import perfed
 from perfed import trees
+from perfed.cli.models import predictor
+from perfed.data import load
 from perfed.errors import InputError, RunError
 from perfed.rounds import Protocol, Span, rounds
 from perfed.runs import parse as setting
@@ -23,6 +25,7 @@ from perfed.runs.assemble import assemble
 from perfed.runs.seed import Seed
 from perfed.sampling import Sampling
 from perfed.serving.export import export
+from perfed.serving.predict import load as load_model
 from perfed.silos.conductor import Conductor
 from perfed.silos.messages import Ask, SiloAnswer
 from perfed.transport import Serial
@@ -103,13 +106,15 @@ def test_a_silos_model_is_exported_from_its_folder(tmp_path: Path) -> None:
     Conductor(place / "server", Here(place)).conduct()
     call = [sys.executable, "-c", "from perfed.cli import main; main()", "export", str(place / "silo-2"), "--json"]
     (said,) = json.loads(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
-    assert Path(said["file"]) == place / "silo-2" / "models" / "client-2.pt2" and Path(said["file"]).exists()
+    assert Path(said["file"]) == place / "silo-2" / "models" / "client-2.safetensors" and Path(said["file"]).exists()
     refused = subprocess.run([*call, "--client", "1"], capture_output=True, text=True, check=False)
     assert refused.returncode == 2 and "--client, --seed and --at are for runs" in refused.stderr
     (record,) = (place / "server" / "runs").iterdir()
     with pytest.raises(RunError, match="private states are at the silos"):
         perfed.open(record).model(0)
     assert said["method"] == "FedRep" and said["round"] == 2 and said["classes"] == [str(i) for i in range(10)]
+    used, x = predictor(place / "silo-2", None, None, None, None, None, None, False), load("digits").x[:300]
+    assert torch.equal(used.scores(x), load_model(Path(said["file"])).scores(x)) and used.card["data"]["clients"] == 3
 
 
 def test_one_message_per_client_and_round(tmp_path: Path) -> None:

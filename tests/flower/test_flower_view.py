@@ -13,9 +13,11 @@ pytest.importorskip("flwr")
 
 from faraway import Here, folders
 
+from perfed.cli.deploy import _told
 from perfed.errors import InputError
 from perfed.silos.conductor import Conductor
 from perfed.silos.flower import layout
+from perfed.silos.flower.operate import planned
 from perfed.silos.flower.status import status
 
 
@@ -83,3 +85,11 @@ def test_a_silo_that_would_refuse_says_so_before_it_takes_part(place: Path, tmp_
     (tmp_path / "longer.yaml").write_text(yaml.safe_dump(plain))
     said = command("silo", "check", str(place / "silo-1"), "--experiment", str(tmp_path / "longer.yaml"))
     assert said.returncode != 0 and "500 rounds are more than the 2 allowed here" in said.stderr
+
+
+def test_progress_knows_the_number_of_rounds(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert planned(place / "server") == (2, 1)
+    _told(None, 2)(0, {"round": 1, "seconds": 0.5, "absent": [2]})
+    assert capsys.readouterr().err == "seed 0 round 1 of 2: 0.5 s, absent [2]\n"
+    with pytest.raises(InputError, match="is no server's part"):
+        planned(place / "silo-0")

@@ -16,8 +16,10 @@ from .export import export
 from .join import join
 from .output import emit, note, table, words
 from .paper import paper
+from .predict import predict
 from .report import report
 from .runs import app as runs_app
+from .serve import serve
 from .settings import complete, settings
 from .track import track
 from .watch import watch
@@ -174,6 +176,8 @@ app.command()(track)
 app.command()(paper)
 app.command()(analyze)
 app.command()(export)
+app.command()(predict)
+app.command()(serve)
 app.command()(join)
 app.command()(settings)
 

@@ -95,15 +95,24 @@ def split(
 
 @app.command()
 def show(
-    path: Annotated[Path, typer.Argument(help="A split's file, or a run's seed folder.")],
+    path: Annotated[Path, typer.Argument(help="A split's file, a run's seed folder, or a table such as csv:patients.csv.")],
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[key=value...]", help="Of a table: label=, client=, drop= ...")
+    ] = None,
     data: Annotated[str | None, typer.Option(help="The data set it is of, for labels and pictures.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the pictures; default: beside the split.")] = None,
     json: Json = False,
 ) -> None:
-    """Print a split and draw it: clients × classes as bubbles, and example images per client."""
+    """Print a split and draw it, clients × classes as bubbles and example images; or say what becomes of a table's columns."""
     from ..data import load
+    from ..errors import InputError
     from ..partition import Split
 
+    if ":" in str(path) and not path.exists():
+        _table(str(path), words or [], json)
+        return
+    if words:
+        raise InputError(f"'{words[0]}' has no effect here: only a table such as csv:patients.csv has options")
     file = path / "split.safetensors" if path.is_dir() else path
     found = Split.load(file)
     result: dict[str, Any] = {
@@ -121,12 +130,83 @@ def show(
         result["labels"] = found.label_counts(samples.y.numpy(), len(samples.classes)).tolist()
         result["figures"] = [str(p) for p in _draw(found, samples, out or file.parent)]
 
+    decided = _decided(path)
+    if decided is not None:
+        result["columns"] = [own.as_json() for own in dict.fromkeys(decided)]
+
     def rows() -> None:
         sizes = zip(found.names, result["train"], result["validation"], result["test"], strict=True)
         table(["client", "train", "validation", "test"], list(sizes))
+        if decided is not None:
+            _columns(decided)
         note(f"hash {result['hash']}" + "".join(f"\nwrote {f}" for f in result.get("figures", [])), out=True)
 
     emit(result, json, rows)
+
+
+@app.command()
+def columns(
+    source: Annotated[str, typer.Argument(help="A table, such as csv:patients.csv, or a folder of tables, one per client.")],
+    words: Annotated[list[str], typer.Argument(metavar="key=value...", help="label=, client=, drop=, ... and out=FILE")],
+    json: Json = False,
+) -> None:
+    """Decide what becomes of a table's columns and write it to a file, so that silos that train together code rows alike."""
+    import json as plain
+
+    from ..disk import put
+    from ..errors import InputError
+
+    given = dict(word.partition("=")[::2] for word in words)
+    out = given.pop("out", None)
+    if not out:
+        raise InputError("say where to write the decisions, such as out=columns.json")
+    decided, _ = _of_table(source, [f"{key}={value}" for key, value in given.items()])
+    put(Path(out), plain.dumps(decided.as_json(), indent=1, ensure_ascii=False).encode())
+    emit({"path": out, "columns": decided.as_json()}, json, lambda: _columns([decided], f"wrote {out}"))
+
+
+def _of_table(source: str, words: list[str]) -> tuple[Any, Any]:
+    """Return what would be decided from all rows of a table that are no test rows, and its samples."""
+    import numpy as np
+
+    from ..data import load
+    from ..data.columns import Columns
+    from ..data.sheet import Sheet, plain_columns
+    from ..runs.parse import value_of
+
+    pairs = (word.partition("=")[::2] for word in words)
+    samples = load(source, **{key.removeprefix("data."): value_of(value) for key, value in pairs})
+    sheet = samples.sheet or Sheet(plain_columns(samples.x.numpy()), "none")
+    rows = np.arange(len(samples)) if samples.test is None else np.flatnonzero(~samples.test.numpy())
+    return sheet.given or Columns.fit(sheet, [rows], "none" if sheet.scale == "none" else "federated"), samples
+
+
+def _table(source: str, words: list[str], json: bool) -> None:
+    decided, samples = _of_table(source, words)
+    classes = len(samples.classes)
+    result = {"rows": len(samples), "task": samples.task, "classes": list(samples.classes), "groups": list(samples.groups)}
+    counted = f"{classes} classes" if samples.task == "classification" else samples.task
+    owners = f", {len(samples.groups)} clients" if samples.groups else ""
+    ending = (
+        f"{len(samples)} rows, {counted}{owners}; as decided from all rows but test rows, a run decides from its training rows"
+    )
+    emit(result | {"columns": decided.as_json()}, json, lambda: _columns([decided], ending))
+
+
+def _decided(path: Path) -> Any:
+    """Return what a seed's folder says of a table's columns, if it is one."""
+    from ..runs.folder import SeedFolder
+
+    return SeedFolder(path).columns() if path.is_dir() and path.name.removeprefix("seed-").isdigit() else None
+
+
+def _columns(decided: Any, ending: str = "") -> None:
+    """Print what was decided; where clients scale by their own rows, the first client's."""
+    table(["column", "kind", "features", "decided"], [[c.name, c.kind, len(c.features), c.said()] for c in decided[0].columns])
+    if len(set(decided)) > 1:
+        note("numbers are scaled by each client's own training rows; shown are the first client's", out=True)
+    if ending:
+        note(ending, out=True)
 
 
 def _draw(found: Any, samples: Any, folder: Path) -> list[Path]:

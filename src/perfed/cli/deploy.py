@@ -97,8 +97,9 @@ def local(folder: Annotated[Path, typer.Argument(help="A deployment.")], superno
     """Run a whole deployment on this machine, on loopback, and end everything that was started."""
     from ..silos.flower import operate
 
-    with progress(None, "deploy") as on_round:
-        run = operate.local(folder, note, _told(on_round), ordinary=supernode)
+    rounds, seeds = operate.planned(folder / "server")
+    with progress(seeds * (rounds + 1), "deploy") as on_round:
+        run = operate.local(folder, note, _told(on_round, rounds), ordinary=supernode)
     _show(run, json)
 
 
@@ -130,9 +131,10 @@ def run(server: Part, json: Json = False) -> None:
     from ..silos.flower import operate
 
     mark = operate.fresh_mark()
-    with progress(None, "deploy") as on_round, operate.ended([], mark):
+    rounds, seeds = operate.planned(server)
+    with progress(seeds * (rounds + 1), "deploy") as on_round, operate.ended([], mark):
         operate.until_healthy(server, [])
-        run = operate.follow(server, mark, [], _told(on_round))
+        run = operate.follow(server, mark, [], _told(on_round, rounds))
     _show(run, json)
 
 
@@ -218,14 +220,14 @@ def _stay(children: list[Any], mark: str, folder: Path, json: bool) -> None:
     operate.stay(children, mark)
 
 
-def _told(on_round: Any) -> Any:
+def _told(on_round: Any, rounds: int) -> Any:
     """Return what is told of each round: a bar on a terminal, else a line."""
     if on_round is not None:
         return lambda seed, line: on_round(seed, line["round"])
 
     def say(seed: int, line: dict[str, Any]) -> None:
         absent = f", absent {line['absent']}" if line.get("absent") else ""
-        note(f"seed {seed} round {line['round']}: {line['seconds']:.1f} s{absent}")
+        note(f"seed {seed} round {line['round']} of {rounds}: {line['seconds']:.1f} s{absent}")
 
     return say
 

@@ -33,6 +33,13 @@ class ReaderOptions:
     client: str | None = None  # csv: the column with the owner of each row
     test: str | None = None  # csv: the column with 1 for test rows
     text: str | None = None  # csv: the column with a text instead of numbers
+    task: str = "classification"  # tables: or multilabel, regression, survival; label= then names numbers, or columns with commas
+    drop: tuple[str, ...] | None = None  # tables: columns that are left out
+    categories: tuple[str, ...] | None = None  # tables: columns whose numbers are names of categories
+    missing: tuple[str, ...] | None = None  # tables: words that stand for no value, instead of the usual ones
+    decimal: str | None = None  # csv: the decimal mark, . or , where the numbers leave it open
+    scale: str = "usual"  # tables: by client, federated or none; usual is federated where there are gaps or words, else none
+    columns: str | None = None  # tables: a file with decisions that were made elsewhere, such as a run's columns.json
 
 
 @dataclass(frozen=True)
@@ -121,16 +128,29 @@ def words(name: str, value: Any) -> tuple[str, ...]:
     return found
 
 
+def marks(name: str, value: Any) -> tuple[str, ...]:
+    """Return words of which the empty one is none, from a list, a text with commas, or one number."""
+    found = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
+    return tuple(str(word).strip() for word in found)
+
+
 CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "categories": words,
     "channels": a_count,
     "client": a_word,
+    "columns": a_word,
+    "decimal": a_word,
     "domains": words,
+    "drop": words,
     "features": a_count,
     "fraction": a_fraction,
     "label": a_word,
     "labels": a_word,
+    "missing": marks,
+    "scale": a_word,
     "size": a_count,
     "skip_corrupt": a_switch,
+    "task": a_word,
     "test": a_word,
     "text": a_word,
 }

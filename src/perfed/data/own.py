@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..errors import DataError, InputError, suggest
-from . import images
+from ..errors import DataError, InputError, extra, suggest
+from . import csvs, images
 from .archives import Archive
 from .entry import Array, ReaderOptions, options_of
 from .folders import found
+from .frames import raw_of
+from .origin import Origin, Raw
 from .portion import order, portion
 from .samples import Samples
+from .tabular import TableRoles, made, stacked
 
 TRAINING, TESTING, VALIDATION = {"train", "training"}, {"test", "testing"}, {"val", "valid", "validation"}
 
@@ -115,64 +118,53 @@ def sized(samples: Samples, options: ReaderOptions) -> Samples:
 
 
 def csv(path: Path, options: ReaderOptions) -> Samples:
-    """Read one table, or a folder of tables with one client each."""
-    if path.is_dir():
-        if options.client:
-            raise InputError(f"{path} is a folder with one table per client, so there is no client column to name")
-        return silos(path, "csv", lambda file: table(file, options))
-    return table(path, options)
+    """Read one csv table with a header, or a folder of tables with one client each."""
+    return table(path, options, "csv", csvs.read)
 
 
-def table(path: Path, options: ReaderOptions) -> Samples:
-    """Read a csv file with a header: a label column, numbers (or one text column), maybe a client and a test column."""
-    import pandas as pd
+def parquet(path: Path, options: ReaderOptions) -> Samples:
+    """Read one Parquet table, or a folder of tables with one client each."""
+    return table(path, options, "parquet", lambda file: frame(file, "parquet"))
 
+
+def frame(path: Path, extra_name: str) -> Raw:
+    """Return the table in a Parquet file."""
+    reader = extra("pyarrow.parquet", extra_name)
     try:
-        frame = pd.read_csv(path)
+        found = reader.read_table(path).to_pandas()
     except (OSError, ValueError) as broken:
-        raise DataError(f"{path} is no readable csv file ({broken})") from broken
-    special = [c for c in (options.label, options.client, options.test, options.text) if c is not None]
-    for name in special:
-        if name not in frame.columns:
-            raise DataError(f"{path} has no column '{name}'; it has {', '.join(map(str, frame.columns))}")
-    if len(frame) == 0:
-        raise DataError(f"{path} has a header, but no rows")
-    needed = special if options.text else list(frame.columns)
-    holes = frame[needed].isna()
-    if holes.to_numpy().any():
-        row, column = np.argwhere(holes.to_numpy())[0]
-        raise DataError(f"{path}: row {row + 2} has no value in the column '{needed[column]}'")
-    try:
-        return Samples.of(
-            frame[options.text].astype(str).tolist() if options.text else numbers(frame.drop(columns=special)),
-            frame[options.label].tolist(),
-            group=frame[options.client].tolist() if options.client else None,
-            test=frame[options.test].to_numpy() if options.test else None,
-            kind=None if options.text else "features",
-            name=path.stem,
-        )
-    except DataError as wrong:
-        raise DataError(f"{path}: {wrong}") from wrong
+        raise DataError(f"{path} is no readable Parquet file ({str(broken).splitlines()[0]})") from broken
+    return raw_of(found, Origin((str(path),), (range(1, len(found) + 1),)))
 
 
-def numbers(frame: Any) -> Array:
-    """Return the columns as float32, or name the one that holds something else."""
-    if frame.shape[1] == 0:
-        raise DataError("there is no column besides label, client and test; name a text column with text=")
-    for name in frame.columns:
-        if frame[name].dtype.kind not in "iufb":
-            raise DataError(
-                f"the column '{name}' holds {frame[name].iloc[0]!r}, which is no number; drop the column, "
-                "or name it with client= or text="
-            )
-    return np.asarray(frame.to_numpy(dtype=np.float32))
+def table(path: Path, options: ReaderOptions, suffix: str, read: Callable[[Path], Raw]) -> Samples:
+    """Return a table as samples: label, maybe client and test columns, and inputs that are numbers, categories, yes or no."""
+    roles = TableRoles.of(options)
+    if not path.is_dir():
+        return made(read(path), roles, path.stem)
+    if options.client:
+        raise InputError(f"{path} is a folder with one table per client, so there is no client column to name")
+    files = listed(path, suffix)
+    whole, owner = stacked([read(file) for file in files])
+    found = made(whole, roles, path.name)
+    names = sorted(found.classes, key=ordered)
+    labels = torch.tensor([names.index(name) for name in found.classes])[found.y] if found.task == "classification" else found.y
+    classes = tuple(names) if found.task == "classification" else found.classes
+    groups = tuple(file.stem for file in files)
+    return replace(found, y=labels, classes=classes, group=torch.from_numpy(owner), groups=groups)
+
+
+def listed(path: Path, suffix: str) -> list[Path]:
+    """Return the files of a folder, one per client."""
+    files = sorted(file for file in path.iterdir() if file.suffix == f".{suffix}")
+    if not files:
+        raise DataError(f"{path} has no .{suffix} files")
+    return files
 
 
 def silos(path: Path, suffix: str, read: Callable[[Path], Samples]) -> Samples:
     """Return the files of a folder as one set, a group for each; labels are matched by name."""
-    files = sorted(file for file in path.iterdir() if file.suffix == f".{suffix}")
-    if not files:
-        raise DataError(f"{path} has no .{suffix} files")
+    files = listed(path, suffix)
     parts = [read(file) for file in files]
     for file, part in zip(files, parts, strict=True):
         if (part.kind, part.shape) != (parts[0].kind, parts[0].shape):
@@ -204,7 +196,11 @@ def ordered(name: str) -> tuple[int, float, str]:
 
 
 SCHEMES: dict[str, tuple[Callable[[Path, ReaderOptions], Samples], tuple[str, ...]]] = {
-    "csv": (csv, ("client", "label", "test", "text")),
+    "csv": (
+        csv,
+        ("categories", "client", "columns", "decimal", "drop", "label", "missing", "scale", "task", "test", "text"),
+    ),
     "folder": (folder, ("channels", "size", "skip_corrupt")),
     "npz": (npz, ("size",)),
+    "parquet": (parquet, ("categories", "client", "columns", "drop", "label", "missing", "scale", "task", "test", "text")),
 }

@@ -12,7 +12,10 @@ import torch
 from torch import Tensor
 
 from ..errors import DataError, PerfedError, suggest
-from .frames import is_frame, parts, taken
+from .frames import is_frame, parts
+from .pixels import pixels, plain
+from .sheet import Sheet
+from .targets import fits, of_arrays
 
 KINDS = {  # kind: dtype of x, allowed dimensions, what it looks like
     "features": (torch.float32, (2,), "float32 N×F"),
@@ -38,6 +41,8 @@ class Samples:
         kind: ``image``, ``features``, ``signal`` or ``tokens``.
         name: What the data set is called in tables.
         texts: The raw texts of a ``tokens`` set; ``x`` is empty until a vocabulary exists.
+        sheet: The typed columns of a table with gaps, categories or a scale; ``x`` is empty until training rows have decided.
+        task: ``classification``, ``multilabel``, ``regression`` or ``survival``; what ``y`` holds follows from it.
 
     Raises:
         DataError: If the parts do not fit together, or a value is no finite number.
@@ -60,6 +65,8 @@ class Samples:
     kind: str = "image"
     name: str = "own"
     texts: tuple[str, ...] | None = None  # raw texts of a "tokens" set; x is N×0 until a vocabulary exists
+    sheet: Sheet | None = None  # typed columns of a table; x is N×0 until training rows have decided what they become
+    task: str = "classification"  # what y holds
 
     def __post_init__(self) -> None:
         check(self)
@@ -113,6 +120,7 @@ class Samples:
             group=None if self.group is None else self.group[chosen],
             test=None if self.test is None else self.test[chosen],
             texts=None if self.texts is None else tuple(self.texts[i] for i in chosen.tolist()),
+            sheet=None if self.sheet is None else self.sheet.take(chosen.numpy()),
         )
 
     @staticmethod
@@ -126,6 +134,9 @@ class Samples:
         test: Any = None,
         kind: str | None = None,
         name: str = "own",
+        task: str = "classification",
+        categories: Iterable[str] = (),
+        scale: str = "usual",
     ) -> Samples:
         """Return your own arrays, texts, a data frame, or a map-style dataset of ``(input, label)`` or of dicts as samples.
 
@@ -141,6 +152,11 @@ class Samples:
             test: For each sample, whether it belongs to the official test part.
             kind: ``image``, ``features``, ``signal`` or ``tokens``; by default told from dtype and dimensions.
             name: What the data set is called in tables.
+            task: ``classification``; ``regression`` for numbers as labels; ``multilabel`` for N×L zeros and ones, or columns
+                ``"cough,fever"``; ``survival`` for a time and whether the event was seen, or columns ``"days,died"``.
+            categories: Columns of a data frame whose numbers are names of categories.
+            scale: How numbers of a data frame are scaled: by each ``client``'s own training rows, by those of all
+                (``federated``), or not (``none``). Usual is ``federated`` where the frame has gaps or words, else ``none``.
 
         Returns:
             The data set, for `federate`.
@@ -156,18 +172,29 @@ class Samples:
             ('features', ('sick', 'well'), [1, 0, 1])
         """
         if is_frame(x):
-            x, y, group, test = taken(x, y, group, test)
+            from .tabular import of_frame
+
+            asked = {"task": task, "categories": categories, "scale": scale}
+            x, y, names, group, test, kind = of_frame(x, y, group, test, asked)
+            classes = names or classes
         elif y is None or isinstance(y, str):
             x, y = columns(x, y)
-        texts = tuple(x) if len(x) and isinstance(x[0], str) else None
-        if texts is not None:
+        sheet = x if isinstance(x, Sheet) else None
+        texts = tuple(x) if sheet is None and len(x) and isinstance(x[0], str) else None
+        if sheet is not None:
+            inputs, kind = torch.zeros(len(sheet), 0), "features"
+        elif texts is not None:
             inputs, kind = torch.zeros(len(texts), 0, dtype=torch.int32), "tokens"
         else:
             inputs, kind = inputs_of(x, kind)
-        labels, names = coded(y, classes, "label")
+        labels, called = (
+            coded(y, classes, "label")
+            if task == "classification"
+            else of_arrays(y, None if classes is None else tuple(classes), task)
+        )
         belongs, owners = (None, ()) if group is None else coded(group, groups, "group")
         part = None if test is None else mask(test)
-        return Samples(inputs, labels, names, belongs, owners, part, kind, name, texts)
+        return Samples(inputs, labels, called, belongs, owners, part, kind, name, texts, sheet, task)
 
 
 def check(samples: Samples) -> None:
@@ -178,14 +205,20 @@ def check(samples: Samples) -> None:
     dtype, dimensions, wanted = KINDS[samples.kind]
     if x.dtype != dtype or x.dim() not in dimensions:
         raise DataError(f"{name}: x is {plain(x)}, but '{samples.kind}' samples are {wanted}")
-    if y.dtype != torch.int64 or y.dim() != 1:
-        raise DataError(f"{name}: y is {plain(y)}, but labels are int64, one per sample")
-    for part, values in (("y", y), ("group", samples.group), ("test", samples.test), ("texts", samples.texts)):
+    fits(y, samples.classes, samples.task, name)
+    for part, values in (
+        ("y", y),
+        ("group", samples.group),
+        ("test", samples.test),
+        ("texts", samples.texts),
+        ("sheet", samples.sheet),
+    ):
         if values is not None and len(values) != len(x):
             raise DataError(f"{name}: x has {len(x)} samples, but {part} has {len(values)}")
     if len(x) == 0:
         raise DataError(f"{name}: there are no samples")
-    within(name, "label", y, samples.classes)
+    if samples.task == "classification":
+        within(name, "label", y, samples.classes)
     if samples.group is not None:
         if samples.group.dtype != torch.int64 or samples.group.dim() != 1:
             raise DataError(f"{name}: group is {plain(samples.group)}, but groups are int64, one per sample")
@@ -214,7 +247,7 @@ def contents(samples: Samples) -> str:
     """Return the SHA-256 of everything that a split may depend on."""
     total = hashlib.sha256(b"perfed samples 1")
     # Tokens follow from the texts and a vocabulary: with texts, the digest is the same before and after tokenising.
-    inputs = samples.x if samples.texts is None else None
+    inputs = samples.x if samples.texts is None and samples.sheet is None else None
     for label, tensor in (("x", inputs), ("y", samples.y), ("group", samples.group), ("test", samples.test)):
         if tensor is not None:
             total.update(f"|{label} {tensor.dtype} {tuple(tensor.shape)}|".encode())
@@ -225,6 +258,10 @@ def contents(samples: Samples) -> str:
             coded = word.encode("utf-8", "surrogatepass")
             total.update(len(coded).to_bytes(8, "little") + coded)
     total.update(samples.kind.encode())
+    if samples.sheet is not None:
+        samples.sheet.update(total)
+    if samples.task != "classification":
+        total.update(f"|{samples.task}|".encode())
     return total.hexdigest()
 
 
@@ -251,34 +288,6 @@ def guess(x: Tensor) -> str:
     if x.is_floating_point() and x.dim() == 3:
         return "signal"
     raise DataError(f"x is {plain(x)}: say which kind it is with kind=, one of {', '.join(KINDS)}")
-
-
-def pixels(x: Tensor) -> Tensor:
-    """Return images as uint8 N×C×H×W; floats are accepted only where 0..1 or 0..255 is lossless."""
-    if x.dim() == 3:
-        x = x.unsqueeze(1)
-    if x.dim() != 4:
-        raise DataError(f"x is {plain(x)}, but images have the axes N×H×W, N×C×H×W or N×H×W×C")
-    if x.shape[1] not in (1, 3) and x.shape[3] in (1, 3):
-        x = x.permute(0, 3, 1, 2)
-    if x.dtype == torch.uint8:
-        return x
-    for factor in (255, 1):  # what ToTensor does to uint8 images is undone exactly; whole numbers stay
-        whole = [scaled(x[start : start + 1000], factor) for start in range(0, len(x), 1000)]
-        if all(block is not None for block in whole):
-            return torch.cat([block for block in whole if block is not None])
-    raise DataError(
-        f"x is {plain(x)} with values from {float(x.min()):g} to {float(x.max()):g}, but images are uint8 "
-        "(or floats that are k/255): leave normalisation to the model, or say kind='signal'"
-    )
-
-
-def scaled(x: Tensor, factor: int) -> Tensor | None:
-    """Return ``factor · x`` as uint8, or None where that would lose something."""
-    values = x.double() * factor
-    whole = values.round()
-    fits = float(whole.min()) >= 0 and float(whole.max()) <= 255 and bool(((values - whole).abs() < 1e-3).all())
-    return whole.to(torch.uint8) if fits else None
 
 
 def coded(values: Any, names: Iterable[str] | None, what: str) -> tuple[Tensor, tuple[str, ...]]:
@@ -334,8 +343,3 @@ def columns(dataset: Any, label: str | None = None) -> tuple[Any, list[Any]]:
         odd = next(i for i, value in enumerate(inputs) if value.shape != inputs[0].shape)
         raise DataError(f"item {odd} of the dataset has the shape {inputs[odd].shape}, item 0 has {inputs[0].shape}")
     return (np.stack(inputs) if shapes else inputs), labels
-
-
-def plain(x: Tensor) -> str:
-    """Return dtype and shape in words."""
-    return f"{str(x.dtype).removeprefix('torch.')} {'×'.join(str(size) for size in x.shape) or 'scalar'}"

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from .. import keys, machine, methods, models
 from ..data import Samples
 from ..data import load as load_samples
+from ..data.columns import fitted, laid
 from ..data.inputs import inputs_for
 from ..data.text import Vocabulary, tokenised
 from ..errors import InputError, PerfedError, RunError
@@ -188,14 +189,17 @@ def federation_of(experiment: Experiment, samples: Samples, split: Split, seed: 
         if experiment.unseen and given.vocabulary is not None:
             raise InputError("unseen clients' words are in the vocabulary of this federation; name the data instead: data=…")
         return replace(given, seed=seed).to(experiment.device)
-    vocabulary, told = None, samples
+    vocabulary, columns, told, own = None, None, samples, split
+    if samples.sheet is not None:
+        columns = fitted(samples.sheet, split.train)
+        told, own = laid(samples, split, columns)
     if samples.texts is not None:
         out = kept_out(experiment, split.names, seed)  # whose words no vocabulary knows
         rows = sorted({int(row) for place, own in enumerate(split.train) if place not in out for row in own})
         told, vocabulary = tokenised(samples, rows, **experiment.text)
     inputs = inputs_for(told, augment=experiment.augment, **experiment.inputs)
-    made = Federation.of(told, split, inputs, seed=seed, augment=experiment.augment)
-    return replace(made, source=(samples, split), vocabulary=vocabulary).to(experiment.device)
+    made = Federation.of(told, own, inputs, seed=seed, augment=experiment.augment)
+    return replace(made, source=(samples, split), vocabulary=vocabulary, columns=columns).to(experiment.device)
 
 
 def _source(federation: Federation) -> tuple[Samples, Split]:
@@ -227,15 +231,28 @@ def task_of(experiment: Experiment, federation: Federation, seed: int, vocabular
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(keys.seed_of(keys.key(seed, "network")))
             net = _network(choice, shape, federation.classes, vocabulary, example)
-        return Task.of(
+        made = Task.of(
             net, shape, federation.classes, seed=seed, device=experiment.device, example=example, precision=experiment.precision
         )
+        return replace(made, named=_named(choice, vocabulary))
     except PerfedError:
         raise
     except Exception as wrong:
         size = "×".join(map(str, shape))
         why = f"{type(wrong).__name__}: {wrong}"
         raise InputError(f"model {choice.name} cannot take this data's inputs ({size}): {why}") from wrong
+
+
+def _named(choice: Choice, vocabulary: Vocabulary | int | None) -> dict[str, Any]:
+    """Return by what a network is made again from its numbers; a file of weights to start from is no part of it."""
+    if choice.made is not None:
+        return {}
+    options = {name: value for name, value in choice.options.items() if name != "weights"}
+    return {
+        "name": choice.name,
+        "options": options,
+        "words": len(vocabulary) if isinstance(vocabulary, Vocabulary) else vocabulary,
+    }
 
 
 def _network(

@@ -82,6 +82,8 @@ def value_of(text: str) -> Any:
         return [value_of(part.strip()) for part in parts]
     if _NUMBER.fullmatch(text) and "e" in text.lower():
         return float(text)  # YAML takes 1e-3 for a text
+    if text in ("?", "-"):  # marks of a missing value, which YAML takes for the beginning of something
+        return text
     try:
         return yaml.safe_load(text) if text else None
     except yaml.YAMLError:

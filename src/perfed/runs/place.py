@@ -1,10 +1,11 @@
 """One seed of a run on disk: its files' names, and how each is written, read and locked."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..data.columns import Columns
 from ..data.text import Vocabulary
 from ..disk import get_object, hash_file, locked, put, put_json, writing
 from ..errors import RunError
@@ -56,6 +57,22 @@ class SeedFolder:
         if not path.exists():
             vocabulary.save(path)
 
+    def columns(self) -> tuple[Columns, ...] | None:
+        """Return what was decided for the columns of a table, client by client, where there was something to decide."""
+        path = self.path / "columns.json"
+        if not path.exists():
+            return None
+        found = get_object(path)
+        different = [Columns.of_json(own) for own in found["columns"]]
+        return tuple(different[place] for place in found["clients"])
+
+    def keep_columns(self, columns: Sequence[Columns]) -> None:
+        """Write what was decided, once where clients share it."""
+        path, different = self.path / "columns.json", list(dict.fromkeys(columns))
+        if not path.exists():
+            places = {own: place for place, own in enumerate(different)}
+            put_json(path, {"columns": [own.as_json() for own in different], "clients": [places[own] for own in columns]})
+
     @property
     def transport(self) -> dict[str, Any] | None:
         """Which transport the seed was begun with, and why."""
@@ -102,7 +119,13 @@ class SeedFolder:
 
     def keep_record(self, target: "SeedFolder") -> None:
         """Copy what tables and pages read of the seed, without its states."""
-        for name in ("clients.json", "final.json", "transport.json", *(note.name for note in self.path.glob("attack-*.json"))):
+        for name in (
+            "clients.json",
+            "columns.json",
+            "final.json",
+            "transport.json",
+            *(note.name for note in self.path.glob("attack-*.json")),
+        ):
             if (self.path / name).exists():
                 put(target.path / name, (self.path / name).read_bytes())
         self.lines.pack(target.lines)

@@ -61,6 +61,8 @@ class Seed:
             )
         if folder is not None and made.federation.vocabulary is not None:
             folder.keep_vocabulary(made.federation.vocabulary)
+        if folder is not None and made.federation.columns is not None:
+            folder.keep_columns(made.federation.columns)
 
     def restore(self) -> None:
         """Go back to the last checkpoint, or to the start where there is none."""

@@ -71,7 +71,20 @@ def introduced(experiment: Experiment, shared: "SharedData") -> str:
     start = f"{len(sizes)} clients{origin}; {each}" if origin.startswith(",") else f"{len(sizes)} clients {origin}, {each}"
     out = kept_out(experiment, split.names, experiment.seeds[0])
     apart = f"; {len(out)} of them never train and join afterwards: {_listed([split.names[i] for i in out])}" if out else ""
-    return f"{start}{unused}{apart}; network: {experiment.model.name}"
+    return f"{start}{unused}{apart}; network: {experiment.model.name}{_columns(samples)}"
+
+
+def _columns(samples: Samples) -> str:
+    """Return of which kinds the columns of a table are, and how its numbers are scaled."""
+    if samples.sheet is None:
+        return ""
+    kinds = [column.kind for column in samples.sheet.columns]
+    counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+    how = {
+        "client": "scaled by each client's own training rows",
+        "none": "not scaled",
+    }.get(samples.sheet.scale, "scaled by all clients' training rows (data.scale=client|none)")
+    return f"; columns: {counted}; numbers {how}"
 
 
 def _listed(names: list[str], most: int = 6) -> str:

@@ -4,7 +4,6 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -14,6 +13,7 @@ from ..disk import put
 from ..errors import RunError
 from ..transport import Private, Store
 from ..trees import Tree
+from ..trees import fingerprint as fingerprint
 
 GOES_ON = "the last checkpoint is intact, and `perfed resume` goes on from it"
 
@@ -65,13 +65,3 @@ def digest(server: Tree, store: Store) -> str:
     for client in range(store.clients):
         whole.update(fingerprint(store[client]) if client in own else first)
     return whole.hexdigest()
-
-
-def fingerprint(tree: Tree) -> bytes:
-    """Return a SHA-256 over names, types, shapes and contents of a tree."""
-    found = hashlib.sha256()
-    for path, leaf in sorted(trees.named(tree), key=lambda item: item[0]):
-        leaf = leaf.detach().cpu().contiguous()
-        found.update(f"{path} {leaf.dtype} {tuple(leaf.shape)};".encode())
-        found.update(leaf.reshape(-1).view(torch.uint8).numpy().tobytes())
-    return found.digest()

@@ -2,16 +2,32 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from .. import trees
 from ..errors import InputError, suggest
+from ..federation import PARTS, Federation
 from ..local import Inputs
 from ..method import Method
 from ..task import Task
 from ..transport import Private, Site, Store
 from ..trees import Tree
+
+BATCH = 256  # samples at once when a file is compared with the model that it was made of
+AnyMethod = Method[Any, Any, Any, Any]
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a model is made of besides its tensors."""
+
+    method: AnyMethod
+    task: Task
+    inputs: Inputs
+    stored: Tensor  # no sample, of the form that one has
 
 
 class PersonalModel(nn.Module):
@@ -38,16 +54,35 @@ class PersonalModel(nn.Module):
         torch.Size([2, 10])
     """
 
+    method: AnyMethod
+    task: Task
+    inputs: Inputs
+    stored: Tensor
+    like: Tree  # the form of its states, without their numbers
+    facts: dict[str, Any]
+
     def __init__(self, site: Site, down: Tree, private: Private, client: int, number: int) -> None:
         super().__init__()
         down, mine = site.adapted(client, site.withheld.overlay(down, private.kept), private.mine, number)
-        whole = {"down": down, "mine": mine}
-        self.client, self.name, self.number = client, site.federation.names[client], number
-        self.method: Method = site.method  # type: ignore[type-arg]
-        self.inputs: Inputs = site.federation.inputs
-        self.stored = site.federation.x.new_empty(0, *site.federation.x.shape[1:])  # a stored sample's form, and none of them
-        self._task: Task = site.task.hollow()
-        self._like = trees.map(lambda leaf: leaf.new_empty(0), whole)
+        federation = site.federation
+        self.client, self.name, self.number = client, federation.names[client], number
+        self.facts = _facts(federation, client)  # what a user of the model must know of its data
+        self.columns = None if federation.columns is None else federation.columns[client]  # of a table, as it was coded
+        stored = federation.x.new_empty(0, *federation.x.shape[1:])  # a stored sample's form, and none of them
+        self._hold(site.method, site.task.hollow(), federation.inputs, stored, {"down": down, "mine": mine})
+
+    @classmethod
+    def again(cls, made: "Made", whole: Tree, name: str, number: int) -> "PersonalModel":
+        """Return the model of a file: what it is made of by name, and its tensors."""
+        self = cls.__new__(cls)
+        nn.Module.__init__(self)
+        self.client, self.name, self.number, self.facts = 0, name, number, {}
+        self._hold(made.method, made.task, made.inputs, made.stored, whole)
+        return self
+
+    def _hold(self, method: AnyMethod, task: Task, inputs: Inputs, stored: Tensor, whole: Tree) -> None:
+        self.method, self.inputs, self.stored, self.task = method, inputs, stored, task
+        self.like = trees.map(lambda leaf: leaf.new_empty(0), whole)
         self._names = []
         for path, leaf in trees.named(whole):
             name = path.replace(".", "_")
@@ -69,8 +104,8 @@ class PersonalModel(nn.Module):
 
     def scores(self, leaves: Sequence[Tensor], x: Tensor) -> Tensor:
         """Return the scores of network inputs with other tensors in the own ones' places."""
-        whole = trees.rebuild(self._like, leaves)
-        task = self._task if self.training else self._task.served
+        whole = trees.rebuild(self.like, leaves)
+        task = self.task if self.training else self.task.served
         return self.method.predict(task, whole["down"], whole["mine"], x)
 
     def raw(self, x: Tensor) -> Tensor:
@@ -88,6 +123,32 @@ class PersonalModel(nn.Module):
         from html import escape
 
         return f"<code>{escape(repr(self))}</code>"
+
+
+@torch.no_grad()
+def scores_of(model: PersonalModel, x: Tensor, batch: int = BATCH) -> Tensor:
+    """Return the model's scores of stored samples as it serves."""
+    before = model.training
+    place = next((leaf.device for _, leaf in model.tensors()), x.device)
+    try:
+        return torch.cat([model.eval().raw(part.to(place)).cpu() for part in torch.split(x, batch)])
+    finally:
+        model.train(before)
+
+
+def _facts(federation: Federation, client: int) -> dict[str, Any]:
+    """Return the classes' names, the words and columns where there are any, and how many samples the client has."""
+    data: dict[str, Any] = {part: len(getattr(federation, part)[client]) for part in PARTS}
+    found: dict[str, Any] = {"data": data}
+    data["clients"] = len(federation)
+    if federation.source is not None:
+        found["classes"], found["task"] = list(federation.source[0].classes), federation.source[0].task
+        data["name"] = federation.source[0].name
+    if federation.columns is not None:
+        found["columns"] = federation.columns[client].as_json()
+    if federation.vocabulary is not None:
+        found["vocabulary"] = list(federation.vocabulary.words)
+    return found
 
 
 @dataclass(frozen=True)

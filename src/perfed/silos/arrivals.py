@@ -1,6 +1,7 @@
 """Silos that come later: into the next round of an experiment that runs, or to a model of their own when it is over."""
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -64,6 +65,13 @@ class Arrivals:
             log.info("the link does not answer (%s)", trouble)
             return []
 
+    def _awaited(self, numbers: Sequence[int]) -> list[int]:
+        """Return those who are there, after as long as a round would wait for one that is only starting."""
+        end = time.monotonic() + self.patience.gone
+        while set(numbers) - set(found := self.there(numbers)) - self.out and time.monotonic() < end:
+            time.sleep(self.patience.poll)
+        return found
+
     def refuse(self, client: int, why: str) -> None:
         """Note that a silo is not let in, and why."""
         if client in self.out:
@@ -103,7 +111,7 @@ class Arrivals:
         """
         done = joined(self.folder)
         due = [i for i in numbers if str(i) not in done]
-        for i in set(due) - set(self.there(due)) - self.out:
+        for i in set(due) - set(self._awaited(due)) - self.out:
             log.warning("silo %d is not at the link; `perfed deploy run` gives it its model when it is there", i)
         new, last = Newcomers(made.site, len(made.federation), made.experiment.join.epochs), self.folder.reached or 0
         try:

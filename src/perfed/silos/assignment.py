@@ -53,7 +53,8 @@ def assign(config: SiloConfig, ask: Ask, policy: SitePolicy, states: States, adm
         policy.admit_size(size, steps(made.method, len(own.train[0])))
     first = made.first if secret is None else assemble(settings, secret, own, clients=ask.clients).first
     words = () if own.vocabulary is None else own.vocabulary.words
-    facts = _facts(own, samples, policy) | {"columns": columns_of(source)}
+    coded = None if own.columns is None else [[name, "feature"] for name in own.columns[0].names]
+    facts = _facts(own, samples, policy) | {"columns": coded or columns_of(source)}
     return Assignment(made.site, made.server, first, facts, words, asked.join.epochs)
 
 
@@ -93,6 +94,11 @@ def _federation(settings: Experiment, samples: Samples, source: DataSource, ask:
     else:
         if samples.texts is not None:
             raise InputError("texts of one silo alone give a vocabulary of its own; only rows: split has a common one")
+        if samples.sheet is not None and samples.sheet.given is None:
+            raise InputError(
+                "a table with gaps, words or a scale is coded as all silos agreed: name the file with `columns:`, "
+                "which `perfed data columns` writes"
+            )
         split = make_split(samples, Iid(), 1, ask.seed, settings.validation, settings.test)
         whole = federation_of(settings, samples, split, ask.seed)
         at = 0
@@ -101,6 +107,7 @@ def _federation(settings: Experiment, samples: Samples, source: DataSource, ask:
         whole,
         **parts,  # type: ignore[arg-type]
         names=(source.called or whole.names[at],),
+        columns=None if whole.columns is None else (whole.columns[at],),
         numbers=(ask.client,),
     )
 

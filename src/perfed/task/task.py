@@ -1,8 +1,8 @@
 """What is learned: a network in two parts, as pure functions of its parameters, and its loss."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +32,7 @@ class Task:
         device: Where tensors are.
         precision: ``fp32``, or ``bf16`` inside the network.
         parts: Modules that methods insert, made on first use.
+        named: How the network is made again: its ``name``, ``options`` and number of words; nothing where it is an object.
 
     Example:
         >>> from torch import nn
@@ -54,6 +55,7 @@ class Task:
     device: torch.device = torch.device("cpu")
     precision: Precision = "fp32"
     parts: dict[str, Part] = field(default_factory=dict)  # modules that methods insert, made on first use
+    named: Mapping[str, Any] = field(default_factory=dict)  # name, options and words, by which the network is made again
 
     @staticmethod
     def of(

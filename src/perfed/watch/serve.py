@@ -7,12 +7,12 @@ from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from ..errors import InputError, PerfedError
+from ..httpd import QuietHandler, QuietServer
 from .find import Group, groups
 from .pulse import held
 from .tell import glance, whole
@@ -23,15 +23,6 @@ FILES = {  # everything that is served from disk; a request never becomes a path
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
     "/draw.js": ("draw.js", "text/javascript; charset=utf-8"),
-}
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
 }
 FRESH = 1.0  # seconds for which an answer is given again
 
@@ -96,11 +87,8 @@ def _mark(group: Group) -> list[Any]:
     return found
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     """Answers GET and HEAD on fixed routes."""
-
-    server_version, sys_version, protocol_version = "perfed", "", "HTTP/1.1"
-    timeout = 30  # seconds for which a silent connection is kept
 
     def __init__(self, watcher: Watcher, request: Any, client: Any, server: "WatchServer") -> None:
         self.watcher, self.port = watcher, server.server_port
@@ -115,25 +103,20 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(body=False)
 
     def _answer(self, *, body: bool) -> None:
-        if not self._local():
-            self._send(HTTPStatus.FORBIDDEN, b"this page is for the browser of this machine\n", "text/plain", body=body)
+        if not self.local():
+            self.send(HTTPStatus.FORBIDDEN, b"this page is for the browser of this machine\n", "text/plain", body=body)
             return
         asked = urlsplit(self.path)
         if asked.path in FILES:
             name, kind = FILES[asked.path]
-            self._send(HTTPStatus.OK, (HERE / name).read_bytes(), kind, body=body)
+            self.send(HTTPStatus.OK, (HERE / name).read_bytes(), kind, body=body)
         elif asked.path == "/runs.json":
             self._json(self.watcher.overview, body=body)
         elif asked.path == "/group.json":
             name = parse_qs(asked.query).get("id", [""])[0]
             self._json(partial(self.watcher.group, name), body=body)
         else:
-            self._send(HTTPStatus.NOT_FOUND, b"there is nothing here\n", "text/plain", body=body)
-
-    def _local(self) -> bool:
-        """Whether the browser asks for this machine by its own name: a strange name that leads here is somebody's trick."""
-        host, mark, port = self.headers.get("Host", "").rpartition(":")
-        return bool(mark) and host in LOOPBACK and port == str(self.port)
+            self.send(HTTPStatus.NOT_FOUND, b"there is nothing here\n", "text/plain", body=body)
 
     def _json(self, ask: Callable[[], Any], *, body: bool) -> None:
         try:
@@ -141,36 +124,18 @@ class Handler(BaseHTTPRequestHandler):
         except PerfedError as error:
             found = {"error": str(error)}
         if found is None:
-            self._send(HTTPStatus.NOT_FOUND, b"there is no such run\n", "text/plain", body=body)
+            self.send(HTTPStatus.NOT_FOUND, b"there is no such run\n", "text/plain", body=body)
             return
         text = json.dumps(found, allow_nan=False).encode()
         mark = f'"{sha256(text).hexdigest()[:20]}"'
         if self.headers.get("If-None-Match") == mark:
-            self._send(HTTPStatus.NOT_MODIFIED, b"", "application/json", body=False, mark=mark)
+            self.send(HTTPStatus.NOT_MODIFIED, b"", "application/json", body=False, mark=mark)
         else:
-            self._send(HTTPStatus.OK, text, "application/json", body=body, mark=mark)
-
-    def _send(self, status: HTTPStatus, content: bytes, kind: str, *, body: bool, mark: str = "") -> None:
-        self.send_response(status)
-        for name, value in (HEADERS | {"Content-Type": kind} | ({"ETag": mark} if mark else {})).items():
-            self.send_header(name, value)
-        if status != HTTPStatus.NOT_MODIFIED:
-            self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        if body:
-            self.wfile.write(content)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: a page that asks every two seconds would fill the terminal."""
+            self.send(HTTPStatus.OK, text, "application/json", body=body, mark=mark)
 
 
-class WatchServer(ThreadingHTTPServer):
-    """Listens on loopback; a browser that goes away in the middle of an answer is no error."""
-
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of browsers that go away."""
+class WatchServer(QuietServer):
+    """Listens on loopback."""
 
 
 def server(folder: Path, port: int = 0) -> WatchServer:

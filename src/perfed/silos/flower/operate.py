@@ -206,6 +206,14 @@ def fresh_mark() -> str:
     return os.urandom(8).hex()
 
 
+def planned(server: Path) -> tuple[int, int]:
+    """Return how many rounds a seed has, and how many seeds there are."""
+    if not (server / "experiment.yaml").is_file():
+        raise InputError(f"'{server}' is no server's part: it has no experiment.yaml; `perfed deploy init` writes one")
+    settings = parse.load(server / "experiment.yaml", elsewhere=True)
+    return settings.rounds, len(settings.seeds)
+
+
 def local(
     folder: Path,
     say: Say = lambda text: None,
