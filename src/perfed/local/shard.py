@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import NamedTuple
 
 import torch
@@ -75,6 +76,7 @@ class Shard:
         size: Where clients are stacked, how many of the rows are real; the rest is padding.
         even: Whether a batch of one is left out, which BatchNorm cannot train on.
         augment: Whether training samples are flipped, turned or cropped.
+        length: Batches of a pass, where that is not as many as the samples fill.
 
     Example:
         >>> from perfed.testing import federation
@@ -93,6 +95,7 @@ class Shard:
     size: Tensor | None = None
     even: bool = False  # BatchNorm cannot train on a batch of one: leave such a remainder out of its epoch
     augment: bool = False
+    length: int | None = None  # batches of a pass that goes on and on through the samples
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -115,6 +118,9 @@ class Shard:
             >>> [len(batch.y) for batch in shard.epochs(2)]
             [10, 10, 3, 10, 10, 3]
         """
+        if self.length is not None:
+            yield from self._endless(count * self.length, stream, see)
+            return
         table = None if see is None or self.augment else self._table(see)
         for epoch in range(count):
             key = keys.fold(self.key, stream, epoch)
@@ -135,9 +141,16 @@ class Shard:
                     yield Batch(x[at : at + self.batch_size], labels[here], mask, step_keys[step], shown)
                     step += 1
 
+    def _endless(self, count: int, stream: str, see: Callable[[Tensor], Tensor] | None) -> Iterator[Batch]:
+        """Yield so many batches, in one new order of the samples after another."""
+        whole = replace(self, length=None)
+        yield from islice(whole.epochs(-(-count // max(whole.steps, 1)), stream, see), count)
+
     @property
     def steps(self) -> int:
         """Batches of one pass."""
+        if self.length is not None:
+            return self.length
         single = self.size is None and self.even and len(self.rows) % self.batch_size == 1 and len(self.rows) > 1
         return -(-(len(self.rows) - single) // self.batch_size)
 

@@ -29,6 +29,9 @@ _SINCE = (
 )  # not in version 0.1.0: at their default they leave a digest as it was
 
 
+_BUDGET_SINCE = ("steps",)  # the same, of the budget
+
+
 class Choice(BaseModel):
     """A name from a catalogue with its options, or an object with what is known of it."""
 
@@ -294,6 +297,9 @@ class Experiment(BaseModel):
             for name, value in self.plain().items()
             if name not in (*_ELSEWHERE, "seeds") and not (name in _SINCE and getattr(self, name) == usual[name].default)
         }
+        former = Budget()
+        spent = decisive["budget"].items()
+        decisive["budget"] = {name: v for name, v in spent if name not in _BUDGET_SINCE or v != getattr(former, name)}
         return hashlib.sha256(json.dumps(decisive, sort_keys=True, default=str).encode()).hexdigest()
 
 
