@@ -27,6 +27,7 @@ SAID = {  # of what has no line of its own in the source
     "model.features": "width of the features between body and head",
     "model.head": "the classifier of the digits' network: linear, or as deep as the original's",
     "model.hidden": "width of the hidden layer, or of several",
+    "model.paired": "whether two classes share one score, as they do in logistic regression",
     "model.projector": "width of a further layer between body and head",
     "model.sparse": "whether gradients of word vectors touch only the words of a batch",
     "model.weights": "a file of ImageNet weights to start from",

@@ -9,7 +9,7 @@ from torch import Tensor
 from ..local import Batch, Shard, descend
 from ..method import Method, positive
 from ..server import Uploads, broadcast
-from ..task import Task, cross_entropy
+from ..task import Task
 from ..trees import STATE, Params
 
 _SUM, _SEEN = f"{STATE}prototype.sum", f"{STATE}prototype.seen"  # gathered while training, never differentiated
@@ -25,6 +25,7 @@ class FedProto(Method[Prototypes, Prototypes, Prototypes, Params]):
     """Pull every feature towards the common prototype of its class; classify by the nearest one."""
 
     crosses = "centres known | centres known | body head"  # fields that go down, go up and stay
+    names_classes = "its messages are a prototype of every class"
 
     cost = 1.3
 
@@ -49,7 +50,7 @@ class FedProto(Method[Prototypes, Prototypes, Prototypes, Params]):
                 _gather(m, z.detach(), one_hot if batch.mask is None else one_hot * batch.mask[:, None])
             left[0] -= 1
             far = (z - one_hot @ down.centres).square().mean(1) * (one_hot @ down.known)  # no prototype, no pull
-            return cross_entropy(task.classify(m, z), batch) + self.pull * batch.mean(far)
+            return task.fit(task.classify(m, z), batch) + self.pull * batch.mean(far)
 
         nothing = 0 * data.counts.to(task.dtype)
         start = mine | {_SUM: nothing[:, None] * down.centres, _SEEN: nothing}

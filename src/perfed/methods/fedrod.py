@@ -9,7 +9,7 @@ from ..local import Batch, Shard, descend
 from ..local.losses import balanced
 from ..method import Method
 from ..server import average, broadcast
-from ..task import Task, cross_entropy
+from ..task import Task
 from ..trees import Params
 
 
@@ -25,6 +25,7 @@ class FedRoD(Method[Params, Params, Params, Params]):
     rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
     crosses = "body head | body head | head"  # fields that go down, go up and stay
+    names_classes = "its common head is balanced over classes"
 
     send = broadcast
     merge = average
@@ -40,7 +41,7 @@ class FedRoD(Method[Params, Params, Params, Params]):
             z = task.features(m.generic, batch.x)
             scores = task.classify(m.generic, z)
             both = scores.detach() + task.classify(m.personal, z.detach())
-            return balanced(scores, counts, batch) + cross_entropy(both, batch)
+            return balanced(scores, counts, batch) + task.fit(both, batch)
 
         w = descend(loss, Model(down, mine), data.epochs(self.budget.epochs), self.budget)
         return w.generic, w.personal

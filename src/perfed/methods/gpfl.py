@@ -42,6 +42,7 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
     """Bend features two ways: towards the embedding of their category, and for a head of one's own."""
 
     crosses = "body embeddings valve | body embeddings valve | head shares"  # fields that go down, go up and stay
+    names_classes = "it learns an embedding of every class"
 
     cost = 1.2
 
@@ -87,7 +88,7 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
 
         def loss(m: Model, batch: Batch) -> Tensor:
             z = task.features(m.shared.body, batch.x)
-            fit = cross_entropy(task.classify(m.head, self._bent(task, m.shared.valve, z, own)), batch)
+            fit = task.fit(task.classify(m.head, self._bent(task, m.shared.valve, z, own)), batch)
             if self.embeddings:
                 fit = fit + self._guidance(self._bent(task, m.shared.valve, z, general), m, down, batch)
             if self.penalty == "norms" and self.decay:

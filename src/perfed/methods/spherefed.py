@@ -45,6 +45,7 @@ class SphereFed(Method[Server, Down, Up, tuple[()]]):
     norm: Norm = "all"
 
     crosses = "body | body | "  # fields that go down, go up and stay
+    names_classes = "its head is an orthogonal vector for every class"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -82,8 +82,8 @@ def build(
             raise suggest(f"option of model {name}", option, options_of(name) or ["none"])
     if not shape or not all(isinstance(size, int) and size > 0 for size in shape):
         raise InputError(f"the shape of an input is a list of positive whole numbers, got {tuple(shape)}")
-    if not isinstance(classes, int) or classes < 2:
-        raise InputError(f"a classifier needs at least 2 classes, got {classes}")
+    if not isinstance(classes, int) or classes < 1:
+        raise InputError(f"a network needs at least one score, got {classes}")
     if name == "fasttext":
         options["vocabulary"] = vocabulary
     if seed is None:

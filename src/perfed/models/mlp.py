@@ -23,10 +23,10 @@ class AgainstZero(nn.Module):
         return torch.cat([torch.zeros_like(z), z], dim=1)
 
 
-def logistic(shape: Sequence[int], classes: int) -> Network:
+def logistic(shape: Sequence[int], classes: int, *, paired: bool = True) -> Network:
     """Logistic regression: one linear layer, with a single score where there are two classes."""
     inputs = math.prod(shape)
-    head = nn.Sequential(nn.Linear(inputs, 1), AgainstZero()) if classes == 2 else nn.Linear(inputs, classes)
+    head = nn.Sequential(nn.Linear(inputs, 1), AgainstZero()) if classes == 2 and paired else nn.Linear(inputs, classes)
     return Network(nn.Flatten(), head)
 
 

@@ -95,8 +95,8 @@ def _generator(seed: int, purpose: int) -> np.random.Generator:
 
 
 def _facts(samples: SamplesLike, validation: float, test: float) -> Facts:
-    y = np.asarray(samples.y).astype(np.int64)
-    classes = len(samples.classes)
+    y = np.asarray(getattr(samples, "strata", samples.y)).astype(np.int64)
+    classes = len(samples.classes) if getattr(samples, "task", "classification") == "classification" else 1
     if not len(y):
         raise DataError("there are no samples to split")
     if y.min() < 0 or y.max() >= classes:

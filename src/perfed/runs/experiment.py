@@ -26,6 +26,7 @@ _SINCE = (
     "metrics",
     "choose",
     "protocol",
+    "loss",
 )  # not in version 0.1.0: at their default they leave a digest as it was
 
 
@@ -105,6 +106,7 @@ class Experiment(BaseModel):
         seeds: one run each; splits, networks and the order of samples are drawn from it.
         budget: what a client may spend in a round: a `Budget`, or its fields as a mapping.
         sampling: who takes part in a round: a `Sampling`, or its fields as a mapping.
+        loss: what is minimised: ``usual`` for the data's task; of regression ``squared``, ``absolute`` or ``huber``.
         norm: what becomes of BatchNorm; by default the method's own policy.
         validation: the share of every client's own data that rounds are chosen on.
         test: the share of every client's own data that it is tested on.
@@ -153,6 +155,9 @@ class Experiment(BaseModel):
     seeds: tuple[int, ...] = (0,)  # one run each: splits, networks and order of samples are drawn from it
     budget: Budget = Budget()
     sampling: Sampling = Sampling()
+    loss: Literal["usual", "cross_entropy", "binary_cross_entropy", "squared", "absolute", "huber", "cox"] = (
+        "usual"  # what is minimised; usual is what fits the data's task
+    )
     norm: Literal["all", "local_stats", "local_all"] | None = None  # None: the method's own policy for BatchNorm
     validation: float = 0.1  # share of every client's own data that rounds are chosen on
     test: float = 0.25  # share of every client's own data that it is tested on
@@ -215,7 +220,7 @@ class Experiment(BaseModel):
         if not 0 < self.test < 1:
             raise InputError(f"test must be above 0 and below 1, got {self.test:g}: without test samples nothing can be scored")
         named = {name_of(metric) for metric in self.metrics}
-        select(metric for metric in self.metrics if not isinstance(metric, dict) and metric not in self.own.values())
+        select((metric for metric in self.metrics if not isinstance(metric, dict) and metric not in self.own.values()), None)
         if self.choose not in named - set(METRICS):  # one's own is known when it is found
             refuse(self.choose)
         if self.series == "after" and not self.after:

@@ -10,10 +10,11 @@ from typing import Any
 from .. import machine
 from ..data import Samples
 from ..errors import InputError, RunError
+from ..evaluate.metrics import MAIN
 from ..evaluate.others import others
 from ..evaluate.rising import rising
 from ..evaluate.summary import majority, runaway, summarise
-from ..federation import PARTS, Federation
+from ..federation import PARTS, Federation, guessed
 from ..partition import Split
 from ..trackers import check, following
 from ..trackers.tracker import About
@@ -188,13 +189,18 @@ def begin(experiment: Experiment, shared: SharedData, command: str = "") -> RunF
 def clients_of(samples: Samples, split: Split) -> dict[str, Any]:
     """Return who the clients are: names, sizes, labels, classes, and the scores of guessing the most frequent label."""
     who = Federation.of(samples, split, lambda x, key: x)
-    correct, count = who.majority()
+    count = [len(rows) for rows in split.test]
+    guess: dict[str, Any] = {"count": count}
+    if samples.task in MAIN:
+        guess[MAIN[samples.task]] = guessed(who)
+    else:
+        guess["correct"] = who.majority()[0]
     return {
         "names": list(split.names),
         **{part: [len(rows) for rows in getattr(split, part)] for part in PARTS},
         "labels": who.counts().tolist(),
         "classes": list(samples.classes),
-        "majority": {"correct": correct, "count": count},
+        "majority": guess,
     }
 
 

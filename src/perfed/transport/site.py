@@ -61,7 +61,7 @@ class Site:
             start |= part.start
         names = task.withheld(method.norm)
         withheld = Withheld({k: start[k] for k in sorted(names)})
-        return Site(method, task, federation, withheld, select(metrics)), server, Private(mine, {})
+        return Site(method, task, federation, withheld, select(metrics, task.goal)), server, Private(mine, {})
 
     def shard(self, client: int, number: int) -> Shard:
         """Return what a client trains on in a round."""
