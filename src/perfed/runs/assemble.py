@@ -80,6 +80,8 @@ def assemble(
         federation = federation_of(experiment, samples, split_of(experiment, samples, seed), seed)
     method = method_of(experiment)
     task = task_of(experiment, federation, seed, federation.vocabulary if words is None else words)
+    if task.goal != "classification" and experiment.budget.balance != "none":
+        raise InputError(f"budget.balance is for classes, and this data is for {task.goal}; leave it at none")
     if task.goal != "classification" and method.names_classes:
         raise MethodError(f"{method.title} is for classification, not for {task.goal}: {method.names_classes}")
     if clients is None:
@@ -173,7 +175,7 @@ def split_of(experiment: Experiment, samples: Samples, seed: int) -> Split:
         return Split.load(experiment.split, samples.digest())
     experiment = settled(experiment, samples)
     partition = build_partition(experiment.partition.name, **experiment.partition.options)
-    grouped = experiment.partition.name in ("domains", "natural")
+    grouped = experiment.partition.name in ("domains", "natural", "together")
     clients = experiment.clients if experiment.clients is not None or grouped else 20
     owner = seed if experiment.split_seed is None else experiment.split_seed
     return make_split(samples, partition, clients, owner, experiment.validation, experiment.test)

@@ -22,15 +22,7 @@ from . import code
 
 # what changes how a run is done, not what it is
 _ELSEWHERE = ("transport", "workers", "device", "out", "name", "checkpoint", "snapshots", "memory", "track")
-_SINCE = (
-    "metrics",
-    "choose",
-    "protocol",
-    "loss",
-)  # not in version 0.1.0: at their default they leave a digest as it was
-
-
-_BUDGET_SINCE = ("steps",)  # the same, of the budget
+_SINCE, _BUDGET_SINCE = ("metrics", "choose", "protocol", "loss"), ("steps", "balance")  # at their default not in a digest
 
 
 class Choice(BaseModel):
@@ -302,9 +294,8 @@ class Experiment(BaseModel):
             for name, value in self.plain().items()
             if name not in (*_ELSEWHERE, "seeds") and not (name in _SINCE and getattr(self, name) == usual[name].default)
         }
-        former = Budget()
         spent = decisive["budget"].items()
-        decisive["budget"] = {name: v for name, v in spent if name not in _BUDGET_SINCE or v != getattr(former, name)}
+        decisive["budget"] = {k: v for k, v in spent if k not in _BUDGET_SINCE or v != getattr(Budget(), k)}
         return hashlib.sha256(json.dumps(decisive, sort_keys=True, default=str).encode()).hexdigest()
 
 
