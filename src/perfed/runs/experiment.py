@@ -91,9 +91,7 @@ class Experiment(BaseModel):
     seeds: tuple[int, ...] = (0,)  # one run each: splits, networks and order of samples are drawn from it
     budget: Budget = Budget()
     sampling: Sampling = Sampling()
-    loss: Literal["usual", "cross_entropy", "binary_cross_entropy", "squared", "absolute", "huber", "cox"] = (
-        "usual"  # what is minimised; usual is what fits the data's task
-    )
+    loss: str = "usual"  # what is minimised: what fits the data's task; for numbers also absolute or huber
     norm: Literal["all", "local_stats", "local_all"] | None = None  # None: the method's own policy for BatchNorm
     validation: float = 0.1  # share of every client's own data that rounds are chosen on
     test: float = 0.25  # share of every client's own data that it is tested on
