@@ -43,6 +43,7 @@ class Federation:
         numbers: What each client's randomness is drawn by, if not by its place.
         source: The samples and the split it was made of, where it was.
         vocabulary: The words of the training texts, where the data are texts.
+        goal: What labels are: ``classification``, ``multilabel``, ``regression`` or ``survival``.
         columns: For each client, what was decided for the columns of a table, where there was something to decide.
 
     Example:
@@ -67,6 +68,7 @@ class Federation:
     numbers: tuple[int, ...] | None = None  # what a client's randomness is drawn by, if not its place
     source: "tuple[Samples, Split] | None" = field(default=None, repr=False)  # what it was made of, where it was made of files
     vocabulary: "Vocabulary | None" = field(default=None, repr=False)  # of the training texts, where the data are texts
+    goal: str = "classification"
     columns: "tuple[Columns, ...] | None" = field(default=None, repr=False)  # every client's decisions for a table's columns
 
     @staticmethod
@@ -106,12 +108,17 @@ class Federation:
             seed,
             augment,
             source=(samples, split),
+            goal=samples.task,
         )
 
     def __repr__(self) -> str:
         sizes = [sum(len(getattr(self, part)[i]) for part in PARTS) for i in range(len(self))]
         shape = "×".join(map(str, self.x.shape[1:]))
-        return f"Federation of {len(self)} clients with {min(sizes)} to {max(sizes)} samples ({shape}, {self.classes} classes)"
+        return f"Federation of {len(self)} clients with {min(sizes)} to {max(sizes)} samples ({shape}, {self._aim})"
+
+    @property
+    def _aim(self) -> str:
+        return f"{self.classes} classes" if self.goal == "classification" else self.goal
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -147,7 +154,8 @@ class Federation:
         """
         fewer = {part: tuple(getattr(self, part)[i] for i in places) for part in (*PARTS, "names")}
         numbers = tuple(i if self.numbers is None else self.numbers[i] for i in places)
-        return replace(self, numbers=numbers, **fewer)  # type: ignore[arg-type]
+        columns = None if self.columns is None else tuple(self.columns[i] for i in places)
+        return replace(self, numbers=numbers, columns=columns, **fewer)  # type: ignore[arg-type]
 
     def shard(self, client: int, number: int, batch_size: int, even: bool) -> Shard:
         """Return a client's training data with its order of visits in a round.
@@ -237,6 +245,8 @@ class Federation:
             tensor([64, 58, 70, 60, 66, 65, 51, 61, 48, 56])
         """
         rows = [torch.cat([getattr(self, part)[i] for part in PARTS]) for i in range(len(self))]
+        if self.goal != "classification":  # there is nothing to count but samples, or those that have a label
+            return torch.stack([self.y[r].sum(0).long() if self.goal == "multilabel" else torch.tensor([len(r)]) for r in rows])
         return torch.stack([torch.bincount(self.y[r], minlength=self.classes) for r in rows])
 
     def majority(self, part: str = "test") -> tuple[list[int], list[int]]:
@@ -278,3 +288,14 @@ class Federation:
         """
         move = {part: tuple(rows.to(device) for rows in getattr(self, part)) for part in PARTS}
         return replace(self, x=self.x.to(device), y=self.y.to(device), **move)  # type: ignore[arg-type]
+
+
+def guessed(federation: Federation, part: str = "test") -> list[float]:
+    """Return each client's main score of a guess that has learned nothing: the commoner answer to every label, a mean, a coin."""
+    if federation.goal != "multilabel":  # the mean explains nothing of the variance, a coin orders every second pair
+        return [0.5 if federation.goal == "survival" else 0.0] * len(federation)
+    found = []
+    for own, rows in zip(federation.train, getattr(federation, part), strict=True):
+        usual = (federation.y[own].mean(0) > 0.5).to(federation.y.dtype)
+        found.append(float((federation.y[rows] == usual).float().mean()) if len(rows) else 0.0)
+    return found

@@ -27,6 +27,7 @@ SAID = {  # of what has no line of its own in the source
     "model.features": "width of the features between body and head",
     "model.head": "the classifier of the digits' network: linear, or as deep as the original's",
     "model.hidden": "width of the hidden layer, or of several",
+    "model.paired": "whether two classes share one score, as they do in logistic regression",
     "model.projector": "width of a further layer between body and head",
     "model.sparse": "whether gradients of word vectors touch only the words of a batch",
     "model.weights": "a file of ImageNet weights to start from",
@@ -35,15 +36,16 @@ SAID = {  # of what has no line of its own in the source
     "text.size": "entries of the vocabulary at most",
 }
 EXAMPLES = {
-    "clients": "10", "data": "csv:patients.csv", "data.categories": "ward,stage", "data.client": "hospital",
-    "data.columns": "columns.json", "data.decimal": ",", "data.domains": "art_painting,photo", "data.drop": "patient,comment",
-    "data.label": "diagnosis", "data.missing": "-999,unknown", "data.scale": "client", "data.size": "64",
-    "data.task": "regression", "data.test": "is_test", "data.text": "review", "device": "cuda", "inputs.mean": "60,120,0.5",
-    "inputs.size": "32", "inputs.std": "10,20,0.1", "keep": "best", "method": "fedcp", "method.step": "0.01", "model": "cnn",
-    "model.features": "128", "model.hidden": "128,64", "model.projector": "256", "model.weights": "resnet18.pth",
-    "name": "first-try", "norm": "local_all", "out": "results", "partition": "natural", "partition.samples": "500",
-    "partition.subset_of": "50", "sampling.drop": "0.1", "sampling.ratio": "0.5", "sampling.ratio_min": "0.1", "seeds": "0,1,2",
-    "snapshots": "10", "split": "my.split", "split_seed": "0", "text.size": "20000", "track": "tensorboard", "unseen": "0.2",
+    "budget.steps": "100", "clients": "10", "data": "csv:patients.csv", "data.categories": "ward,stage",
+    "data.client": "hospital", "data.columns": "columns.json", "data.decimal": ",", "data.domains": "art_painting,photo",
+    "data.drop": "patient,comment", "data.label": "diagnosis", "data.missing": "-999,unknown", "data.scale": "client",
+    "data.size": "64", "data.standardise": "hospital,hospital", "data.task": "regression", "data.test": "is_test",
+    "data.text": "review", "device": "cuda", "inputs.mean": "60,120,0.5", "inputs.size": "32", "inputs.std": "10,20,0.1",
+    "keep": "best", "method": "fedcp", "method.step": "0.01", "model": "cnn", "model.features": "128", "model.hidden": "128,64",
+    "model.projector": "256", "model.weights": "resnet18.pth", "name": "first-try", "norm": "local_all", "out": "results",
+    "partition": "natural", "partition.of": "cleveland", "partition.samples": "500", "partition.subset_of": "50",
+    "sampling.drop": "0.1", "sampling.ratio": "0.5", "sampling.ratio_min": "0.1", "seeds": "0,1,2", "snapshots": "10",
+    "split": "my.split", "split_seed": "0", "text.size": "20000", "track": "tensorboard", "unseen": "0.2",
     "workers": "4",
 }  # fmt: skip
 

@@ -57,7 +57,7 @@ class State:
         private, method = self.private(client), self.site.method
         down, mine = self.site.withheld.overlay(method.send(self.server, client), private.kept), private.mine
         if adapted and type(method).adapt is not Method.adapt:
-            data = self.site.federation.shard(client, self.round, method.budget.batch_size, self.site.task.needs_pairs)
+            data = self.site.shard(client, self.round)
             down, mine = method.adapt(self.site.task, down, mine, data)
         return down, mine
 

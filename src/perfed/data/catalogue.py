@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import archives, cifar, embedded, folders, har, idx, tables
+from . import archives, cifar, embedded, folders, har, heart, idx, tables
 from .domain_sets import DOMAIN_SETS
 from .download import RemoteFile
 from .entry import Entry, Layout
@@ -207,6 +207,38 @@ _SETS: dict[str, Entry] = {
                 unpack=True,
             ),
         ),
+    ),
+    "heart_disease": Entry(
+        name="heart_disease",
+        title="Heart disease in four hospitals",
+        kind="features",
+        train=486,
+        test=254,
+        classes=2,
+        shape=(13,),
+        labels=("healthy", "ill"),
+        groups=heart.HOSPITALS,
+        licence="CC BY 4.0",
+        source="https://archive.ics.uci.edu/dataset/45",
+        folders=("heart_disease", "heart-disease", "fed_heart_disease/heart_disease_dataset"),
+        layouts=(Layout(tuple(f"processed.{name}.data" for name in heart.HOSPITALS), heart.read, "the four processed files"),),
+        remotes=tuple(
+            RemoteFile(
+                url=f"https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease/processed.{name}.data",
+                md5=md5,
+            )
+            for name, md5 in zip(
+                heart.HOSPITALS,
+                (
+                    "2d91a8ff69cfd9616aa47b59d6f843db",
+                    "22e96bee155b5973568101c93b3705f6",
+                    "9a87f7577310b3917730d06ba9349e20",
+                    "4249d03ca7711e84f4444768c9426170",
+                ),
+                strict=True,
+            )
+        ),
+        options=("scale", "standardise"),
     ),
     "mnist": Entry(
         name="mnist",

@@ -192,10 +192,14 @@ def _decided(parts: Sequence[Mapping[str, Any]], scale: Scale) -> Decided:
     return replace(found, mean=mean, scale=spread if spread > 1e-12 * max(abs(mean), 1.0) else 1.0)
 
 
-def fitted(sheet: Sheet, train: Sequence[Any]) -> tuple[Columns, ...]:
-    """Return every client's decisions: the same for all, but for the scale where it is each client's own."""
+def fitted(sheet: Sheet, train: Sequence[Any], out: Sequence[int] = ()) -> tuple[Columns, ...]:
+    """Return every client's decisions: the same for all, but for the scale where it is each client's own.
+
+    Clients that are kept ``out`` of training decide nothing for the others.
+    """
     scale: Scale = "federated" if sheet.scale == "usual" else sheet.scale
-    common = sheet.given or Columns.fit(sheet, train, "none" if scale == "client" else scale)
+    seen = [rows for place, rows in enumerate(train) if place not in out]
+    common = sheet.given or Columns.fit(sheet, seen, "none" if scale == "client" else scale)
     if scale != "client":
         return (common,) * len(train)
     return tuple(own_scale(common, ColumnSums.of(sheet.take(rows))) for rows in train)

@@ -39,6 +39,7 @@ class ReaderOptions:
     missing: tuple[str, ...] | None = None  # tables: words that stand for no value, instead of the usual ones
     decimal: str | None = None  # csv: the decimal mark, . or , where the numbers leave it open
     scale: str = "usual"  # tables: by client, federated or none; usual is federated where there are gaps or words, else none
+    standardise: tuple[str, ...] | None = None  # heart_disease: as FLamby does, training and test rows: by hospital, or by all
     columns: str | None = None  # tables: a file with decisions that were made elsewhere, such as a run's columns.json
 
 
@@ -150,6 +151,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "scale": a_word,
     "size": a_count,
     "skip_corrupt": a_switch,
+    "standardise": marks,
     "task": a_word,
     "test": a_word,
     "text": a_word,

@@ -26,7 +26,7 @@ def positions(samples: Samples, fraction: float) -> Tensor:
     Of n samples that share class, group and part, max(1, ⌊n · fraction + ½⌋) are kept, in their old order.
     """
     random = np.random.RandomState(SEED)
-    cell = samples.y.numpy().copy()
+    cell = samples.strata.numpy().copy()
     if samples.group is not None:
         cell += len(samples.classes) * samples.group.numpy()
     if samples.test is not None:

@@ -79,6 +79,11 @@ class Samples:
         """Return the shape of one input."""
         return tuple(self.x.shape[1:])
 
+    @property
+    def strata(self) -> Tensor:
+        """Return by what samples are shared out evenly: their class, or nothing where labels are no classes."""
+        return self.y if self.task == "classification" else self.y.new_zeros(len(self), dtype=torch.int64)
+
     def digest(self) -> str:
         """Return a hash of the contents; the name does not count, nor do tokens made from ``texts``.
 

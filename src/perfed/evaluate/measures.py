@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
+SURE = 1.959963984540054  # normal deviations of a two-sided interval of 95 %
 BINS = 15  # of confidence, all equally wide
 _EDGES = np.linspace(0, 1, BINS + 1)[1:-1]
 _once = lru_cache(maxsize=1)  # several metrics of one client ask for the same in a row
@@ -30,6 +31,68 @@ def brier(scores: "Tensor", y: "Tensor") -> "Tensor":
     """Squared distance of the probabilities from certainty in the label, from 0 to 2."""
     shares = _shares(scores)
     return shares.scatter_add(1, y[:, None], shares.new_full((len(y), 1), -1.0)).square().sum(1)
+
+
+def label_accuracy(scores: "Tensor", y: "Tensor") -> "Tensor":
+    """Share of a sample's labels that are right, each above or below a half."""
+    return ((scores > 0) == (y > 0.5)).double().mean(1)
+
+
+def label_auc(scores: "Tensor", y: "Tensor") -> float:
+    """Mean over the labels that some samples have and others have not of the area under their ROC curve."""
+    import torch
+
+    pairs = [(scores[:, at], y[:, at]) for at in range(y.shape[1]) if 0 < float(y[:, at].sum()) < len(y)]
+    two = [auc(torch.stack([torch.zeros_like(s), s], 1), own.long()) for s, own in pairs]
+    return float(np.mean(two)) if two else np.nan
+
+
+def absolute(scores: "Tensor", y: "Tensor") -> "Tensor":
+    """Absolute error."""
+    return (scores[:, 0] - y).abs()
+
+
+def rmse(scores: "Tensor", y: "Tensor") -> float:
+    """Root of the mean squared error."""
+    return float((scores[:, 0] - y).square().mean().sqrt())
+
+
+def r2(scores: "Tensor", y: "Tensor") -> float:
+    """Share of the variance that is explained, below 0 where the mean would do better; undefined where all labels are equal."""
+    y = y.double()
+    spread = float((y - y.mean()).square().sum())
+    return 1 - float((scores[:, 0] - y).square().sum()) / spread if spread > 0 else np.nan
+
+
+def concordance(scores: "Tensor", y: "Tensor") -> float:
+    """Harrell's index: of all pairs whose order in time is known, the share in which the earlier has the higher risk."""
+    risk, time, event = scores[:, 0].numpy(), y[:, 0].numpy(), y[:, 1].numpy() > 0
+    first = event[:, None] & ((time[:, None] < time) | ((time[:, None] == time) & ~event[None, :]))
+    if not first.any() or not np.isfinite(risk).all():
+        return np.nan
+    above = (risk[:, None] > risk) + 0.5 * (risk[:, None] == risk)
+    return float(above[first].mean())
+
+
+def cox(scores: "Tensor", y: "Tensor") -> float:
+    """Cox's negative partial log-likelihood of a client's samples, per event."""
+    from ..local.losses import cox_each
+
+    return float(cox_each(scores, y.double()).mean())
+
+
+def auc_interval(scores: "Tensor", y: "Tensor") -> list[float]:
+    """The middle 95 % that the AUC of two classes may be, by DeLong's variance on the scale of log-odds."""
+    labels, margin = y.numpy(), (scores[:, -1] - scores[:, 0]).numpy()
+    ill, well = margin[labels == 1], margin[labels == 0]
+    if scores.shape[1] != 2 or min(len(ill), len(well)) < 2 or not np.isfinite(margin).all():
+        return [np.nan, np.nan]
+    above = (ill[:, None] > well) + 0.5 * (ill[:, None] == well)
+    area = float(above.mean())
+    spread = above.mean(1).var(ddof=1) / len(ill) + above.mean(0).var(ddof=1) / len(well)
+    inside = min(max(area, 0.5 / above.size), 1 - 0.5 / above.size)
+    odds, wide = np.log(inside / (1 - inside)), SURE * np.sqrt(spread) / (inside * (1 - inside))
+    return [float(1 / (1 + np.exp(-(odds + side * wide)))) for side in (-1, 1)]
 
 
 @_once

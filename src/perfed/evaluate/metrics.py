@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -36,6 +36,7 @@ class Metric:
     kept: int | None = None  # decimals in the record; None keeps all
     listed: bool = False  # whether its value is a list: it has no mean and chooses nothing
     pooled: tuple[str, Callable[[Any], Any]] | None = None  # over all samples: from which listed metric's sum, and how
+    goals: tuple[str, ...] = ("classification",)  # for what it can be measured; one's own can for anything
 
     @property
     def scale(self) -> float:
@@ -53,11 +54,12 @@ def _from(whole: Function, part: Callable[[Any], Any]) -> Function:
     return lambda scores, y: part(whole(scores, y))
 
 
+GOALS = ("classification", "multilabel", "regression", "survival")
 CATALOGUE: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         Metric("accuracy", measures.accuracy, "accuracy", per="sample", whole=True),
-        Metric("loss", measures.loss, "loss", per="sample", higher=False, unit="", digits=4, kept=6),
+        Metric("loss", measures.loss, "loss", per="sample", higher=False, unit="", digits=4, kept=6, goals=GOALS),
         Metric(
             "balanced_accuracy",
             _from(measures.confusion, measures.balanced),
@@ -77,20 +79,37 @@ CATALOGUE: dict[str, Metric] = {
             listed=True,
             pooled=("confusion", measures.recall),
         ),
+        Metric("auc_interval", measures.auc_interval, "95 % interval of the AUC", listed=True),
+        Metric("label_accuracy", measures.label_accuracy, "right labels", per="sample", goals=("multilabel",)),
+        Metric("label_auc", measures.label_auc, "AUC over labels", goals=("multilabel",)),
+        Metric("r2", measures.r2, "R²", goals=("regression",)),
+        Metric("mae", measures.absolute, "absolute error", per="sample", higher=False, unit="", digits=4, goals=("regression",)),
+        Metric("rmse", measures.rmse, "root of squared error", higher=False, unit="", digits=4, goals=("regression",)),
+        Metric("concordance", measures.concordance, "concordance", goals=("survival",)),
         Metric("confusion", measures.confusion, "confusion matrix", listed=True, pooled=("confusion", lambda matrix: matrix)),
         Metric("reliability", measures.reliability, "reliability", listed=True, pooled=("reliability", lambda bins: bins)),
     )
 }
 DECIMALS = {metric.name: metric.kept for metric in CATALOGUE.values() if metric.kept is not None}
 ALWAYS = ("accuracy", "loss")  # what every run measures: tables, curves and the watch for runaway losses need them
+MAIN = {"multilabel": "label_accuracy", "regression": "r2", "survival": "concordance"}  # in the place of accuracy
 
 
 Asked = str | Metric | Function  # a name, a metric, or a function that is named after itself
 
 
-def select(asked: Iterable[Asked]) -> tuple[Metric, ...]:
-    """Return the metrics that are asked for, after those that are always measured."""
-    found = [*(CATALOGUE[name] for name in ALWAYS), *map(find, asked)]
+def select(asked: Iterable[Asked], goal: str | None = "classification") -> tuple[Metric, ...]:
+    """Return the metrics that are asked for, after those that are always measured; one for something else is refused.
+
+    Where the goal is not known yet (None), only names are checked.
+    """
+    wanted = [*map(find, asked)]
+    for metric in wanted:
+        if goal is not None and metric.name in CATALOGUE and goal not in metric.goals:
+            there = ", ".join(name for name, known in CATALOGUE.items() if goal in known.goals)
+            raise InputError(f"{metric.name} is measured for {' and '.join(metric.goals)}, not for {goal}; there are {there}")
+    always = ALWAYS if goal not in MAIN else (MAIN[goal], "loss")
+    found = [*(CATALOGUE[name] for name in always), *wanted]
     return tuple({metric.name: metric for metric in found}.values())
 
 
@@ -103,6 +122,19 @@ def find(asked: Asked) -> Metric:
     if asked not in CATALOGUE:
         raise suggest("metric", asked, CATALOGUE)
     return CATALOGUE[asked]
+
+
+def chosen_by(name: str, goal: str) -> str:
+    """Return the metric by which rounds are chosen: accuracy stands for the main score of whatever is learned."""
+    return MAIN.get(goal, name) if name == "accuracy" else name
+
+
+def with_loss(metrics: Sequence[Metric], goal: str, each: Function) -> tuple[Metric, ...]:
+    """Return metrics whose loss is what is minimised: of survival the mean over a client, whose samples are at risk together."""
+    if goal == "classification":
+        return tuple(metrics)
+    own = {"of": measures.cox, "per": "client"} if goal == "survival" else {"of": each}
+    return tuple(replace(metric, **own) if metric.name == "loss" else metric for metric in metrics)
 
 
 def known(name: str) -> Metric:
@@ -134,12 +166,13 @@ def measure(metrics: Sequence[Metric], scores: "Tensor", y: "Tensor") -> Score:
 
 def measure_each(metrics: Sequence[Metric], scores: "Tensor", y: "Tensor", sizes: Sequence[int]) -> list[Score]:
     """Return the scores of several clients (clients × samples × classes), each padded beyond its own number of samples."""
-    scores, y, size = scores.detach().cpu().double(), y.cpu(), y.new_tensor(sizes, device="cpu")
-    padding = y.new_ones(y.shape, device="cpu").cumsum(1) > size[:, None]
+    scores, y = scores.detach().cpu().double(), y.cpu()
+    size = y.new_tensor(sizes).long()
+    padding = size.new_ones(y.shape[:2]).cumsum(1) > size[:, None]
     sums = {}
     for metric in metrics:
         if metric.per == "sample":
-            values = metric.of(scores.flatten(0, 1), y.flatten()).double().unflatten(0, y.shape)
+            values = metric.of(scores.flatten(0, 1), y.flatten(0, 1)).double().unflatten(0, y.shape[:2])
             sums[metric.name] = values.masked_fill(padding, 0.0).sum(1).tolist()
     found = []
     for i, n in enumerate(sizes):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .metrics import finite, known
+from .metrics import MAIN, finite, known
 from .scores import Line, Scores, Value
 from .summary import MOMENTS, average, choose, over, summarise, tested
 
@@ -18,7 +18,11 @@ def others(seeds: Mapping[int, Sequence[Line]], **options: str) -> dict[str, Any
     """
     series = options.get("series", "test")
     last = [found[-1][series] for lines in seeds.values() if (found := tested(lines, series))]
-    names = [name for name in (last[-1] if last else ()) if name not in ("count", "accuracy") and all(name in p for p in last)]
+    names = [
+        name
+        for name in (last[-1] if last else ())
+        if name not in ("count", "accuracy", *MAIN.values()) and all(name in p for p in last)
+    ]
     return {name: _listed(seeds, name, options) if listed(last, name) else _numbers(seeds, name, options) for name in names}
 
 

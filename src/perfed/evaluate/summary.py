@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, suggest
-from .metrics import known
+from .metrics import MAIN, known
 from .scores import Line, Scores, today
 
 Moment = Literal["best", "last", "validation"]
@@ -130,8 +130,16 @@ def choose(
     return max(seen, key=lambda line: sign * average(line[chooser], report, by)) if seen else None
 
 
+def main(scores: Scores | None, metric: str = "accuracy") -> str:
+    """Return the name of a metric in a line: accuracy stands for the main score where no classes are learned."""
+    if metric != "accuracy" or not scores or metric in scores:
+        return metric
+    return next((name for name in scores if name in MAIN.values()), metric)
+
+
 def rates(scores: Scores | None, metric: str = "accuracy") -> Array:
     """Return every client's value, ``nan`` for a client without samples, without a score, or where it is undefined."""
+    metric = main(scores, metric)
     if not scores or metric not in scores:
         return np.full(len(scores["count"]) if scores else 0, np.nan)
     pairs = zip(scores[metric], scores["count"], strict=True)
@@ -143,11 +151,12 @@ def figures(scores: Scores | None, metric: str = "accuracy") -> dict[str, float 
     values = rates(scores, metric)
     if scores is None or np.isnan(values).all():
         return None
-    return _figures(values, np.array([count or 0 for count in scores["count"]], float), metric)
+    return _figures(values, np.array([count or 0 for count in scores["count"]], float), main(scores, metric))
 
 
 def average(scores: Scores, report: str = "weighted", metric: str = "accuracy") -> float:
     """Return one figure of a round without the others: long runs ask for it thousands of times."""
+    metric = main(scores, metric)
     pairs = zip(scores.get(metric, ()), scores["count"], strict=False)
     found = [(value, count) for value, count in pairs if value is not None and count]
     if not found:
@@ -242,6 +251,7 @@ def tested(lines: Sequence[Line], series: str) -> list[Line]:
 
 def _seen(scores: Scores | None, metric: str | None = None) -> bool:
     """Whether a client with samples was scored, and where a metric is named, whether it is defined for one."""
+    metric = None if metric is None else main(scores, metric)
     if not scores or (metric is not None and metric not in scores):
         return False
     values = scores["count"] if metric is None else scores[metric]

@@ -17,6 +17,9 @@ class Budget:
         momentum: Of plain descent; 0 is none.
         weight_decay: Pull of all parameters towards zero.
         optimizer: ``sgd`` or ``adam``.
+        balance: For labels of which some are rare: ``weights`` weighs each sample by how rare its class is at its client,
+            ``samples`` draws every class of a client equally often.
+        steps: Batches of a pass, drawn without end from the samples in ever new orders; by default as many as the samples fill.
 
     Raises:
         InputError: If a value cannot be right.
@@ -36,12 +39,18 @@ class Budget:
     momentum: float = 0.0  # of sgd
     weight_decay: float = 0.0  # pull of all weights towards zero
     optimizer: Literal["sgd", "adam"] = "sgd"  # whose state starts anew in every round
+    balance: Literal["none", "weights", "samples"] = "none"  # rare classes weigh more, or are drawn as often as others
+    steps: int | None = None  # batches of a pass, drawn without end; by default as many as a client's samples fill
 
     def __post_init__(self) -> None:
         if not self.lr > 0:
             raise InputError(f"budget.lr must be positive, got {self.lr:g}; 0.005 suits the 4-layer CNN")
         if self.epochs < 1:
             raise InputError(f"budget.epochs must be at least 1, got {self.epochs}")
+        if self.balance not in ("none", "weights", "samples"):
+            raise InputError(f"budget.balance must be none, weights or samples, got '{self.balance}'")
+        if self.steps is not None and self.steps < 1:
+            raise InputError(f"budget.steps must be at least 1, got {self.steps}; leave it out for whole passes")
         if self.batch_size < 1:
             raise InputError(f"budget.batch_size must be at least 1, got {self.batch_size}")
         if not 0 <= self.momentum < 1:

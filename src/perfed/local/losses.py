@@ -1,4 +1,4 @@
-"""What methods add to the cross-entropy: distances between features, predictions and parameters."""
+"""Losses of single samples, and what methods add to them: distances between features, predictions and parameters."""
 
 import math
 
@@ -49,6 +49,41 @@ def mmd_scaled(a: Tensor, b: Tensor, batch: Batch, kernels: int = 5) -> Tensor:
 def cross_entropy_each(logits: Tensor, y: Tensor) -> Tensor:
     """Return each sample's cross-entropy; under vmap torch's own would be taken apart in Python at every call."""
     return -logits.log_softmax(1).gather(1, y[:, None])[:, 0]
+
+
+def binary_each(logits: Tensor, y: Tensor) -> Tensor:
+    """Return each sample's binary cross-entropy, averaged over its labels."""
+    return (F.softplus(logits) - logits * y).mean(1)
+
+
+def squared_each(logits: Tensor, y: Tensor) -> Tensor:
+    """Return each sample's squared error."""
+    return (logits[:, 0] - y).square()
+
+
+def absolute_each(logits: Tensor, y: Tensor) -> Tensor:
+    """Return each sample's absolute error."""
+    return (logits[:, 0] - y).abs()
+
+
+def huber_each(logits: Tensor, y: Tensor) -> Tensor:
+    """Return each sample's error, squared and halved up to 1, straight beyond."""
+    off = absolute_each(logits, y)
+    return torch.where(off < 1, 0.5 * off.square(), off - 0.5)
+
+
+def cox_each(logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Return each sample's part of Cox's negative partial log-likelihood over these samples: zero where no event was seen.
+
+    At risk with a sample are those whose time is not before its own (Breslow's way with ties). The mean over the batch is per
+    event: parts are scaled by samples over events.
+    """
+    risk, time, event = logits[:, 0], y[:, 0], y[:, 1]
+    there = torch.ones_like(risk) if mask is None else (mask > 0).to(risk.dtype)
+    at_risk = (time[None, :] >= time[:, None]) & (there[None, :] > 0)
+    total = risk[None, :].masked_fill(~at_risk, -torch.inf).logsumexp(1)
+    parts = torch.where(event * there > 0, total - risk, torch.zeros_like(risk))
+    return parts * there.sum() / (event * there).sum().clamp(min=1)
 
 
 def balanced(logits: Tensor, counts: Tensor, batch: Batch) -> Tensor:

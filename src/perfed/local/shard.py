@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import NamedTuple
 
 import torch
@@ -75,6 +76,8 @@ class Shard:
         size: Where clients are stacked, how many of the rows are real; the rest is padding.
         even: Whether a batch of one is left out, which BatchNorm cannot train on.
         augment: Whether training samples are flipped, turned or cropped.
+        length: Batches of a pass, where that is not as many as the samples fill.
+        balance: Whether rare classes weigh more (``weights``) or are drawn as often as others (``samples``).
 
     Example:
         >>> from perfed.testing import federation
@@ -93,6 +96,8 @@ class Shard:
     size: Tensor | None = None
     even: bool = False  # BatchNorm cannot train on a batch of one: leave such a remainder out of its epoch
     augment: bool = False
+    length: int | None = None  # batches of a pass that goes on and on through the samples
+    balance: str = "none"  # "weights" or "samples": rare classes count as much as others
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -115,6 +120,9 @@ class Shard:
             >>> [len(batch.y) for batch in shard.epochs(2)]
             [10, 10, 3, 10, 10, 3]
         """
+        if self.length is not None:
+            yield from self._endless(count * self.length, stream, see)
+            return
         table = None if see is None or self.augment else self._table(see)
         for epoch in range(count):
             key = keys.fold(self.key, stream, epoch)
@@ -122,6 +130,7 @@ class Shard:
             rows, steps = self.rows[order], -(-order.shape[-1] // self.batch_size)
             step_keys = keys.fold(key, torch.arange(steps, device=key.device)).unbind()
             labels, step = self.y[rows], 0
+            real = real if self.balance != "weights" else self._rare(labels) * (1.0 if real is None else real)
             block = self.batch_size * max(1, _BLOCK // (self.x[0].numel() * self.batch_size or 1))
             for start in range(0, len(rows), block):
                 part = rows[start : start + block]
@@ -135,9 +144,21 @@ class Shard:
                     yield Batch(x[at : at + self.batch_size], labels[here], mask, step_keys[step], shown)
                     step += 1
 
+    def _rare(self, labels: Tensor) -> Tensor:
+        """Return how much each sample weighs where all classes of the client weigh alike; the commonest class's weigh 1."""
+        counts = self.counts
+        return (counts.amax() / counts.clamp(min=1))[labels]
+
+    def _endless(self, count: int, stream: str, see: Callable[[Tensor], Tensor] | None) -> Iterator[Batch]:
+        """Yield so many batches, in one new order of the samples after another."""
+        whole = replace(self, length=None)
+        yield from islice(whole.epochs(-(-count // max(whole.steps, 1)), stream, see), count)
+
     @property
     def steps(self) -> int:
         """Batches of one pass."""
+        if self.length is not None:
+            return self.length
         single = self.size is None and self.even and len(self.rows) % self.batch_size == 1 and len(self.rows) > 1
         return -(-(len(self.rows) - single) // self.batch_size)
 
@@ -147,6 +168,8 @@ class Shard:
 
     def _order(self, key: Tensor) -> tuple[Tensor, Tensor | None]:
         bits = keys.bits(key, len(self.rows))
+        if self.balance == "samples":
+            return self._evenly(keys.fold(key, "even")), None
         single = self.even and len(self.rows) % self.batch_size == 1
         if self.size is None:
             order = bits.argsort()
@@ -154,6 +177,13 @@ class Shard:
         place = torch.arange(len(self.rows), device=key.device)
         order = torch.where(place < self.size, bits, 2**63 - 1).argsort()
         return order, (place < self.size).float()
+
+    def _evenly(self, key: Tensor) -> Tensor:
+        """Return as many places as there are samples, drawn with replacement so that every class comes equally often."""
+        share = 1 / self.counts[self.y[self.rows]].double()
+        ends = share.cumsum(0)
+        drawn = torch.searchsorted(ends, keys.uniform(key, (len(self.rows),)).double() * ends[-1])
+        return drawn.clamp(max=len(self.rows) - 1)
 
     def passes(self) -> Iterator[Batch]:
         """Yield every sample once, in stored order and large batches, as it is seen in testing.

@@ -59,6 +59,7 @@ class Method(Joins[Server, Down, Up, Mine], ABC, Generic[Server, Down, Up, Mine]
 
     # `title`, how tables write it, is the class's name unless the class says otherwise; `views` are those that it defines.
     needs: ClassVar[Literal["", "BatchNorm"]] = ""  # layers without which a network cannot be trained by it
+    names_classes: ClassVar[str] = ""  # why it can learn nothing but classes, if so: "it learns an embedding of every class"
     cost: ClassVar[float] = 1.0  # time of local training, FedAvg's is 1: for estimates before a run
     stacks: ClassVar[str] = ""  # why clients of this method cannot be stacked along an axis, if they cannot
     crosses: ClassVar[str] = ""  # fields that go down | go up | stay, for lists that need no round to find out

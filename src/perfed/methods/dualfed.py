@@ -13,7 +13,7 @@ from ..local import Batch, Shard, descend
 from ..local.losses import pooled, supervised_contrast
 from ..method import Method, positive
 from ..server import average, broadcast
-from ..task import Part, Task, cross_entropy
+from ..task import Part, Task
 from ..trees import Params
 
 _CALM = 50  # samples of a batch per λ · lr; with fewer the projector's variances grew a thousandfold in one round
@@ -37,6 +37,7 @@ class DualFed(Method[Model, Model, Model, Model]):
         "the common encoder and classifier | fits a projector and a personal classifier of its own | "
         "ours: the paper trains all together, here what is common is held"
     )
+    names_classes = "its contrastive loss pulls samples of one class together"
 
     cost = 1.5
     counted = ("projector",)
@@ -118,7 +119,7 @@ class DualFed(Method[Model, Model, Model, Model]):
             u, seen = self._features(held, frozen, batch.x, batch.seen)
             if w.personal_classifier:  # as in the official loop the whole model runs, so all of its statistics move
                 self._personal(held)(frozen.personal_classifier, u)
-            return cross_entropy(task.classify(w.global_classifier, seen), batch)
+            return task.fit(task.classify(w.global_classifier, seen), batch)
 
         branch = m._replace(global_classifier={})
         m = trees.over(m, descend(partial(self._loss, task), branch, data.epochs(epochs, f"fit{label}"), self.budget))
@@ -130,10 +131,10 @@ class DualFed(Method[Model, Model, Model, Model]):
     def _loss(self, task: Task, w: Model, batch: Batch) -> Tensor:
         """Return the loss of the main branch, and with it that of the global classifier if it is trained too."""
         u, seen = self._features(task, w, batch.x)
-        loss = cross_entropy(self._personal(task)(w.personal_classifier, u), batch)
+        loss = task.fit(self._personal(task)(w.personal_classifier, u), batch)
         if self.contrast:
             loss = loss + self.contrast * supervised_contrast(u, batch, self.temperature)
-        return loss + cross_entropy(task.classify(w.global_classifier, seen), batch) if w.global_classifier else loss
+        return loss + task.fit(task.classify(w.global_classifier, seen), batch) if w.global_classifier else loss
 
     def predict(self, task: Task, down: Model, mine: Model, x: Tensor) -> Tensor:
         own, common = self.heads(task, down, mine, x).values()

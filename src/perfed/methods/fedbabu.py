@@ -8,7 +8,7 @@ from torch import Tensor
 from ..local import Batch, Shard, descend
 from ..method import Method, positive
 from ..server import average, broadcast
-from ..task import Norm, Task, cross_entropy
+from ..task import Norm, Task
 from ..trees import Params
 
 
@@ -45,7 +45,7 @@ class FedBABU(Method[Params, Params, Params, Params]):
 
     def _body(self, task: Task, start: Params, head: Params, data: Shard, epochs: int, stream: str) -> Params:
         def move(body: Params, batch: Batch) -> Tensor:
-            return cross_entropy(task.still.classify(head, task.features(body, batch.x)), batch)
+            return task.fit(task.still.classify(head, task.features(body, batch.x)), batch)
 
         return descend(move, start, data.epochs(epochs, stream), self.budget)
 
@@ -54,7 +54,7 @@ class FedBABU(Method[Params, Params, Params, Params]):
             return self._body(task, down, mine, data, self.tune_epochs, "tune"), mine
 
         def fit(head: Params, batch: Batch) -> Tensor:
-            return cross_entropy(task.classify(head, task.served.features(down, batch.x)), batch)
+            return task.fit(task.classify(head, task.served.features(down, batch.x)), batch)
 
         visits = data.epochs(self.tune_epochs, "tune")
         if self.tune == "head":

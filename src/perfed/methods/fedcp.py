@@ -13,7 +13,7 @@ from ..local import Batch, Shard, descend
 from ..local.losses import WIDTHS, mmd, paired_discrepancy
 from ..method import Method, Piece
 from ..server import average, broadcast
-from ..task import Task, cross_entropy
+from ..task import Task
 from ..trees import Params
 
 
@@ -73,7 +73,7 @@ class FedCP(Method[Model, Model, Model, Params]):
 
         def loss(m: Model, batch: Batch) -> Tensor:
             z = task.features(m.body, batch.x)
-            fit = cross_entropy(self._logits(task, m, down.head, vector, z, batch.key), batch)
+            fit = task.fit(self._logits(task, m, down.head, vector, z, batch.key), batch)
             if not self.align:
                 return fit
             received = see(batch.x) if batch.seen is None else batch.seen

@@ -10,7 +10,7 @@ from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..method import Method
 from ..server import Uploads, averaged, mean
-from ..task import Task, cross_entropy
+from ..task import Task
 from ..trees import STATE, Params
 
 _MEAN, _SEEN = f"{STATE}mean", f"{STATE}seen"  # the running mean of this round's features, never differentiated
@@ -79,7 +79,7 @@ class FedDBE(Method[Server, Down, Up, Params]):
 
         def loss(m: Model, batch: Batch) -> Tensor:
             z = task.features(m.model, batch.x)
-            fit = cross_entropy(task.classify(m.model, z + m.own["memory"] if self.memory else z), batch)
+            fit = task.fit(task.classify(m.model, z + m.own["memory"] if self.memory else z), batch)
             if not (self.pull and down.centre):
                 return fit
             return fit + self.pull * (self._running(m.own, _average(z, batch)) - down.centre["mean"]).square().mean()

@@ -14,7 +14,7 @@ from ..local import Batch, Budget, Shard, descend
 from ..local.losses import balanced
 from ..method import Method, positive
 from ..server import average, broadcast
-from ..task import Norm, Part, Task, cross_entropy
+from ..task import Norm, Part, Task
 from ..trees import Params
 
 
@@ -40,6 +40,7 @@ class FedETF(Method[Model, Model, Model, Params]):
     newcomer = (
         "the common body, projection and scale | serves them as they are, or fine-tunes as everyone does (personal) | the paper's"
     )
+    names_classes = "its head is a simplex with a corner for every class"
 
     send = broadcast
     merge = average
@@ -95,7 +96,7 @@ class FedETF(Method[Model, Model, Model, Params]):
 
         def loss(m: Params, batch: Batch) -> Tensor:
             z = task.served.features(down.body, batch.x).detach()
-            return cross_entropy(down.scale["scale"] * simplex(m, self._turned(task, m, z)), batch)
+            return task.fit(down.scale["scale"] * simplex(m, self._turned(task, m, z)), batch)
 
         both, rates = down.projection | simplex.params(), {"simplex": self.vector_lr, "projection": self.projection_lr}
         for turn, (part, lr) in enumerate(list(rates.items()) * self.personal):

@@ -10,7 +10,6 @@ from torch import Tensor
 from .. import keys, trees
 from ..errors import MethodError
 from ..local import Shard, descend
-from ..local.losses import cross_entropy_each
 from ..method import Method, positive
 from ..server import Uploads, mean
 from ..task import Task
@@ -155,6 +154,6 @@ def _loss(task: Task, params: Params, data: Shard) -> Tensor:
     total = count = torch.zeros((), device=data.rows.device)
     for batch in data.passes():
         mask = torch.ones_like(batch.y) if batch.mask is None else batch.mask
-        losses = cross_entropy_each(task.served.logits(params, batch.x), batch.y)
+        losses = task.fit_each(task.served.logits(params, batch.x), batch.y)
         total, count = total + (losses * mask).sum(), count + mask.sum()
     return total / count.clamp(min=1)

@@ -13,7 +13,7 @@ from ..local import Batch, Shard, descend
 from ..local.losses import mmd, mmd_scaled
 from ..method import Method, as_in_a_round, positive
 from ..server import average, broadcast
-from ..task import Task, cross_entropy
+from ..task import Task
 from ..trees import Params
 
 
@@ -67,7 +67,7 @@ class FedPHP(Method[Params, Params, Params, Mine]):
             z = task.features(w, batch.x)
             scores = task.classify(w, z)
             gap = self._gap(task, teacher, z, scores, batch)
-            return (1 - self.lesson) * cross_entropy(scores, batch) + self.lesson * gap
+            return (1 - self.lesson) * task.fit(scores, batch) + self.lesson * gap
 
         start = down if original else self._inherit(down, mine)
         w = descend(taught, start, data.epochs(self.budget.epochs), self.budget)

@@ -14,7 +14,7 @@ from ..local import Batch, Shard, descend
 from ..local.losses import divergence, negative_entropy, pooled
 from ..method import Method, positive
 from ..server import average, broadcast
-from ..task import Norm, Part, Task, cross_entropy
+from ..task import Norm, Part, Task
 from ..trees import Params
 
 
@@ -38,6 +38,7 @@ class FedPick(Method[Model, Model, Model, Model]):
         "fits a selector, two classifiers and BatchNorm layers of its own | "
         "ours: the paper trains all together, here what is common is held"
     )
+    names_classes = "it compares probabilities of classes"
 
     cost = 1.2
 
@@ -90,13 +91,13 @@ class FedPick(Method[Model, Model, Model, Model]):
         """Return the total loss, Eq. (15), without the terms whose weight is zero."""
         z = task.features(m.encoder, batch.x)
         common = task.classify(m.head, z)
-        loss = cross_entropy(common, batch)
+        loss = task.fit(common, batch)
         if self.selection == "none" or not (self.personal_loss or self.entropy or self.distil):
             return loss
         mask = self.mask(task, m.selector, z, batch.key)
         if self.personal_loss or self.distil:
             own = _another(task, "chosen")(m.chosen, z * mask)
-            loss = loss + self.personal_loss * cross_entropy(own, batch) + self.distil * self._lesson(own, common, batch)
+            loss = loss + self.personal_loss * task.fit(own, batch) + self.distil * self._lesson(own, common, batch)
         if self.entropy:
             if self.entropy_scope == "selector":  # the same mask, but as a function of the selector alone
                 z = z.detach()

@@ -9,7 +9,7 @@ from torch import Tensor
 from ..local import Batch, Shard, descend
 from ..method import Method, as_in_a_round, positive
 from ..server import Uploads, broadcast
-from ..task import Task, cross_entropy
+from ..task import Task
 from ..trees import STATE, Params
 
 _SUM, _SEEN = f"{STATE}prototype.sum", f"{STATE}prototype.seen"  # gathered while training, never differentiated
@@ -28,6 +28,7 @@ class FedProto(Method[Prototypes, Prototypes, Prototypes, Params]):
     newcomer = (
         "the prototypes of all classes | trains a model of its own, from the start that everyone had, towards them | the paper's"
     )
+    names_classes = "its messages are a prototype of every class"
 
     cost = 1.3
 
@@ -53,7 +54,7 @@ class FedProto(Method[Prototypes, Prototypes, Prototypes, Params]):
                 _gather(m, z.detach(), one_hot if batch.mask is None else one_hot * batch.mask[:, None])
             left[0] -= 1
             far = (z - one_hot @ down.centres).square().mean(1) * (one_hot @ down.known)  # no prototype, no pull
-            return cross_entropy(task.classify(m, z), batch) + self.pull * batch.mean(far)
+            return task.fit(task.classify(m, z), batch) + self.pull * batch.mean(far)
 
         nothing = 0 * data.counts.to(task.dtype)
         start = mine | {_SUM: nothing[:, None] * down.centres, _SEEN: nothing}

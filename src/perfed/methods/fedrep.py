@@ -8,7 +8,7 @@ from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..method import Method
 from ..server import average, broadcast
-from ..task import Task, cross_entropy
+from ..task import Task
 from ..trees import Params
 
 
@@ -44,10 +44,10 @@ class FedRep(Method[Params, Params, Params, Params]):
             return task.served.features(down, x)
 
         def fit(head: Params, batch: Batch) -> Tensor:
-            return cross_entropy(task.classify(head, see(batch.x) if batch.seen is None else batch.seen), batch)
+            return task.fit(task.classify(head, see(batch.x) if batch.seen is None else batch.seen), batch)
 
         def move(body: Params, batch: Batch) -> Tensor:
-            return cross_entropy(task.still.classify(head, task.features(body, batch.x)), batch)
+            return task.fit(task.still.classify(head, task.features(body, batch.x)), batch)
 
         head = descend(fit, mine, data.epochs(self.head_epochs, "head", see), self.budget)
         body = descend(move, down, data.epochs(self.budget.epochs, "body"), self.budget)

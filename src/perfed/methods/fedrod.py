@@ -9,7 +9,7 @@ from ..local import Batch, Shard, descend
 from ..local.losses import balanced
 from ..method import Method
 from ..server import average, broadcast
-from ..task import Task, cross_entropy
+from ..task import Task
 from ..trees import Params
 
 
@@ -29,6 +29,7 @@ class FedRoD(Method[Params, Params, Params, Params]):
         "the common body and generic head | fits a personal head that corrects the generic one | "
         "ours: the paper trains all together, here what is common is held"
     )
+    names_classes = "its common head is balanced over classes"
 
     send = broadcast
     merge = average
@@ -44,7 +45,7 @@ class FedRoD(Method[Params, Params, Params, Params]):
             z = task.features(m.generic, batch.x)
             scores = task.classify(m.generic, z)
             both = scores.detach() + task.classify(m.personal, z.detach())
-            return balanced(scores, counts, batch) + cross_entropy(both, batch)
+            return balanced(scores, counts, batch) + task.fit(both, batch)
 
         w = descend(loss, Model(down, mine), data.epochs(self.budget.epochs), self.budget)
         return w.generic, w.personal

@@ -47,6 +47,7 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
         "fits a head of its own, under the condition that its labels make | "
         "ours: the paper trains all together, here what is common is held"
     )
+    names_classes = "it learns an embedding of every class"
 
     cost = 1.2
 
@@ -92,7 +93,7 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
 
         def loss(m: Model, batch: Batch) -> Tensor:
             z = task.features(m.shared.body, batch.x)
-            fit = cross_entropy(task.classify(m.head, self._bent(task, m.shared.valve, z, own)), batch)
+            fit = task.fit(task.classify(m.head, self._bent(task, m.shared.valve, z, own)), batch)
             if self.embeddings:
                 fit = fit + self._guidance(self._bent(task, m.shared.valve, z, general), m, down, batch)
             if self.penalty == "norms" and self.decay:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from ..local import Batch, Shard, descend
 from ..method import Method, positive
 from ..server import average, broadcast
-from ..task import Norm, Task, cross_entropy
+from ..task import Norm, Task
 from ..trees import Params
 
 
@@ -55,7 +55,7 @@ class Moon(Method[Params, Params, Params, Params]):
             previous = self.features(task.still, mine, batch.x).detach()
             nearer = F.cosine_similarity(z, received) - F.cosine_similarity(z, previous)
             contrast = batch.mean(F.softplus(-nearer / self.temperature))  # Eq. (3): one positive, one negative
-            return cross_entropy(task.classify(w, z), batch) + self.contrast * contrast
+            return task.fit(task.classify(w, z), batch) + self.contrast * contrast
 
         w = descend(loss, down, data.epochs(self.budget.epochs), self.budget)
         return w, {k: w[k] for k in mine}

@@ -49,6 +49,7 @@ class SphereFed(Method[Server, Down, Up, tuple[()]]):
         "the common body, and the classifier where it was calibrated | serves it as it is, as everyone does | "
         "the paper's: there is nothing personal to fit"
     )
+    names_classes = "its head is an orthogonal vector for every class"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -11,7 +11,7 @@ from ..errors import InputError, suggest
 from .alexnet import alexnet_bn
 from .cnn import cnn, cnn_bn
 from .digits import digits_cnn
-from .mlp import amazon_mlp, mlp
+from .mlp import amazon_mlp, logistic, mlp
 from .network import Network, wrap
 from .resnet import resnet8, resnet10, resnet18
 from .sensors import harcnn
@@ -27,6 +27,7 @@ MODELS: dict[str, Callable[..., Network]] = {
     "digits_cnn": digits_cnn,
     "fasttext": fasttext,
     "harcnn": harcnn,
+    "logistic": logistic,
     "mlp": mlp,
     "resnet10": resnet10,
     "resnet18": resnet18,
@@ -41,6 +42,7 @@ TAKES: dict[str, tuple[str, ...]] = {  # network → kinds of data it is for; ml
     "digits_cnn": ("image",),
     "fasttext": ("tokens",),
     "harcnn": ("signal",),
+    "logistic": ("features", "image", "signal"),
     "mlp": ("features", "image", "signal"),
     "resnet10": ("image", "signal"),
     "resnet18": ("image", "signal"),
@@ -80,8 +82,8 @@ def build(
             raise suggest(f"option of model {name}", option, options_of(name) or ["none"])
     if not shape or not all(isinstance(size, int) and size > 0 for size in shape):
         raise InputError(f"the shape of an input is a list of positive whole numbers, got {tuple(shape)}")
-    if not isinstance(classes, int) or classes < 2:
-        raise InputError(f"a classifier needs at least 2 classes, got {classes}")
+    if not isinstance(classes, int) or classes < 1:
+        raise InputError(f"a network needs at least one score, got {classes}")
     if name == "fasttext":
         options["vocabulary"] = vocabulary
     if seed is None:

@@ -1,9 +1,10 @@
-"""Perceptrons: GPFL's for Amazon reviews, and a small one for anything that can be flattened."""
+"""Perceptrons: GPFL's for Amazon reviews, a small one for anything that can be flattened, and logistic regression."""
 
 import math
 from collections.abc import Sequence
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from ..errors import InputError
 from .network import Network
@@ -12,6 +13,21 @@ from .network import Network
 def mlp(shape: Sequence[int], classes: int, *, hidden: int | Sequence[int] = 64) -> Network:
     """Flattened inputs, one hidden layer or several with ReLU, and a linear head."""
     return perceptron(math.prod(shape), [hidden] if isinstance(hidden, int) else list(hidden), classes)
+
+
+class AgainstZero(nn.Module):
+    """One score as those of two classes: the first has always zero, so that softmax is the sigmoid of the second."""
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Return N×2 scores of N×1."""
+        return torch.cat([torch.zeros_like(z), z], dim=1)
+
+
+def logistic(shape: Sequence[int], classes: int, *, paired: bool = True) -> Network:
+    """Logistic regression: one linear layer, with a single score where there are two classes."""
+    inputs = math.prod(shape)
+    head = nn.Sequential(nn.Linear(inputs, 1), AgainstZero()) if classes == 2 and paired else nn.Linear(inputs, classes)
+    return Network(nn.Flatten(), head)
 
 
 def amazon_mlp(shape: Sequence[int], classes: int) -> Network:

@@ -1,4 +1,4 @@
-"""The experiments of the five papers, and of a leaderboard, as recipes with the numbers they published."""
+"""The experiments of the five papers, of a benchmark and of a leaderboard, as recipes with the numbers they published."""
 
 import re
 from collections.abc import Hashable
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 PAPERS = ("dualfed", "fedcac", "fedcp", "fedpick", "gpfl")
-SOURCES = (*PAPERS, "pfllib")  # the papers of the five methods, and the leaderboard that compares them with others
+SOURCES = (*PAPERS, "flamby", "pfllib")  # the papers of the five methods, a benchmark of hospitals, a leaderboard
 
 
 def listing() -> tuple[str, ...]:

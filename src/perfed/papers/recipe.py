@@ -20,7 +20,7 @@ from ..errors import InputError, suggest
 from .paper import NAMED, Data, Paper, Settings, Word, lay
 
 ROOTS = (
-    *("after", "augment", "best", "budget", "clients", "data", "inputs", "method", "model", "norm", "partition"),
+    *("after", "augment", "best", "budget", "clients", "data", "every", "inputs", "method", "model", "norm", "partition"),
     *("report", "rounds", "sampling", "seeds", "series", "split_seed", "test", "text", "validation"),
 )
 

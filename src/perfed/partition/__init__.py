@@ -9,7 +9,7 @@ import numpy.typing as npt
 from ..errors import DataError, InputError, suggest
 from .clientwise import ClientDirichlet, ClientPathological
 from .cut import check_fractions, cut
-from .grouped import Domains, Natural
+from .grouped import Domains, Natural, Together
 from .owned import Facts, Partition, SamplesLike
 from .pooled import Dirichlet, Iid, Pathological
 from .split import Indices, Split
@@ -25,6 +25,7 @@ __all__ = [
     "Partition",
     "Pathological",
     "Split",
+    "Together",
     "build",
     "split",
 ]
@@ -37,6 +38,7 @@ PARTITIONS: dict[str, type[Partition]] = {
     "iid": Iid,
     "natural": Natural,
     "pathological": Pathological,
+    "together": Together,
 }
 
 ASSIGN, CUT, CHOOSE = 1, 2, 3  # purposes, so that no two draws share a stream
@@ -93,8 +95,8 @@ def _generator(seed: int, purpose: int) -> np.random.Generator:
 
 
 def _facts(samples: SamplesLike, validation: float, test: float) -> Facts:
-    y = np.asarray(samples.y).astype(np.int64)
-    classes = len(samples.classes)
+    y = np.asarray(getattr(samples, "strata", samples.y)).astype(np.int64)
+    classes = len(samples.classes) if getattr(samples, "task", "classification") == "classification" else 1
     if not len(y):
         raise DataError("there are no samples to split")
     if y.min() < 0 or y.max() >= classes:

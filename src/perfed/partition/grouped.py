@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, suggest
 from .owned import Facts, Owned, Partition, PooledPartition, whole
 from .split import Indices
 
@@ -51,6 +51,26 @@ class Domains(Partition):
         wanted = round(len(indices) * facts.test)
         size = max(1, wanted) if facts.test and len(indices) > 1 else wanted
         return np.sort(rng.permutation(indices)[:size])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Together(Domains):
+    """One client per domain, each tested on its own items, but trained on everybody's or on one domain's: as if data were shared.
+
+    With sampling.ratio small enough for one participant, a round of FedAvg is one training on the items of all.
+    """
+
+    name: ClassVar[str] = "together"
+    of: str = "all"  # whose training items everybody trains on: all, or the name of a domain
+
+    def assign(self, facts: Facts, clients: int | None, rng: np.random.Generator) -> Owned:
+        """Give every domain its own test items, and the same training items."""
+        own = super().assign(facts, clients, rng)
+        names = own.names or []
+        if self.of not in ("all", *names):
+            raise suggest("domain", self.of, ["all", *names])
+        chosen = [items for name, items in zip(names, own.train, strict=True) if self.of in ("all", name)]
+        return Owned(train=[np.sort(np.concatenate(chosen))] * len(names), test=own.test, names=own.names)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..evaluate.metrics import ALWAYS, known
+from ..evaluate.metrics import ALWAYS, MAIN, known
 from ..evaluate.others import listed, undefined
 from ..evaluate.summary import MOMENTS, choose, summarise, tested
 from .read import Record
@@ -16,7 +16,7 @@ def names(runs: Sequence[Record], series: str = "test") -> list[str]:
     """Return the metrics that every run has a number of, beside accuracy and loss."""
     last = [found[-1][series] for run in runs for lines in run.rounds.values() if (found := tested(lines, series))]
     shared = [name for name in (last[0] if last else ()) if all(name in part for part in last)]
-    return [name for name in shared if name not in ("count", *ALWAYS) and not listed(last, name)]
+    return [name for name in shared if name not in ("count", *ALWAYS, *MAIN.values()) and not listed(last, name)]
 
 
 def columns(runs: Sequence[Record], options: Mapping[str, str]) -> list[dict[str, Any]]:

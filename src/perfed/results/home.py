@@ -9,12 +9,13 @@ from ..data.catalogue import CATALOGUE
 from ..data.entry import options_of
 from ..data.own import SCHEMES, frame
 from ..data.tabular import TableRoles
-from ..evaluate.metrics import Metric, select
+from ..evaluate.metrics import Metric, chosen_by
 from ..federation import PARTS, Federation
 from ..runs.assemble import metrics_of
 from ..runs.choice import Choice
 from ..runs.experiment import Experiment
 from ..serving.personal import Trained
+from ..task import Task
 from .run import Run
 
 TABLES = {
@@ -30,7 +31,7 @@ def origin(run: Run, trained: Trained, client: int, facts: Mapping[str, Any], at
     lines = run.rounds[federation.seed]
     name = {} if run.path is None else {"run": run.path.name}
     command = {} if run.folder is None else {"command": run.folder.manifest.get("command", "")}
-    record = recorded(lines, client, trained.number, chooser(experiment))
+    record = recorded(lines, client, trained.number, chooser(experiment, trained.site.task))
     return {
         **name,
         **command,
@@ -56,9 +57,10 @@ def scored_on(federation: Federation, client: int) -> str:
     return next(part for part in reversed(PARTS) if len(getattr(federation, part)[client]))
 
 
-def chooser(experiment: Experiment) -> Metric:
+def chooser(experiment: Experiment, task: Task) -> Metric:
     """Return the metric by which rounds are chosen."""
-    return next(metric for metric in (*metrics_of(experiment), *select(())) if metric.name == experiment.choose)
+    by = chosen_by(experiment.choose, task.goal)
+    return next(metric for metric in metrics_of(experiment, task) if metric.name == by)
 
 
 def recorded(lines: Sequence[Mapping[str, Any]], client: int, number: int, by: Metric) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import torch
 
 from ..data import Samples
 from ..data import load as load_samples
+from ..data.columns import Columns
 from ..disk import put_json
 from ..errors import DataError, InputError
 from ..federation import Federation
@@ -186,6 +187,8 @@ def fitting(samples: Samples, federation: Federation, classes: list[str], text: 
     if samples.texts is not None and federation.vocabulary is not None:
         length = {name: value for name, value in text.items() if name == "length"}
         samples = replace(samples, x=federation.vocabulary.encode(samples.texts, **length))
+    if federation.columns is not None:
+        samples = _coded(samples, federation.columns)
     here, there = ("×".join(map(str, shape)) for shape in (samples.shape, federation.x.shape[1:]))
     if here != there:
         raise InputError(f"a sample of the run is {there}, one of the newcomer's '{samples.name}' is {here}")
@@ -199,3 +202,15 @@ def fitting(samples: Samples, federation: Federation, classes: list[str], text: 
         )
     place = torch.tensor([classes.index(name) if name in classes else 0 for name in samples.classes])
     return replace(samples, y=place[samples.y], classes=tuple(classes), group=None, groups=())
+
+
+def _coded(samples: Samples, columns: tuple[Columns, ...]) -> Samples:
+    """Return a newcomer's table in numbers, by what was decided for the run's columns."""
+    if samples.sheet is None:
+        raise InputError(
+            f"the run has decisions for its table's columns, and '{samples.name}' was read as plain numbers; "
+            "data.columns=RUN/seed-0/columns.json reads it by them"
+        )
+    if any(own != columns[0] for own in columns):
+        raise InputError("every client of the run scales its table by its own rows, which a newcomer cannot do yet")
+    return replace(samples, x=torch.from_numpy(columns[0].rows(samples.sheet)), sheet=None)

@@ -13,14 +13,14 @@ from ..data import load as load_samples
 from ..data.columns import fitted, laid
 from ..data.inputs import inputs_for
 from ..data.text import Vocabulary, tokenised
-from ..errors import InputError, PerfedError, RunError
-from ..evaluate.metrics import Metric, defined, select
+from ..errors import InputError, MethodError, PerfedError, RunError
+from ..evaluate.metrics import Metric, chosen_by, defined, select, with_loss
 from ..federation import Federation
 from ..method import Method
 from ..partition import Split
 from ..partition import build as build_partition
 from ..partition import split as make_split
-from ..task import Task
+from ..task import Task, each_of
 from ..transport import Newcomers, Private, Site, Store
 from ..trees import Tree
 from . import code
@@ -84,11 +84,15 @@ def assemble(
     federation, unseen = (federation, None) if clients is not None else parted(experiment, federation, seed)
     method = method_of(experiment)
     task = task_of(experiment, federation, seed, federation.vocabulary if words is None else words)
+    if task.goal != "classification" and experiment.budget.balance != "none":
+        raise InputError(f"budget.balance is for classes, and this data is for {task.goal}; leave it at none")
+    if task.goal != "classification" and method.names_classes:
+        raise MethodError(f"{method.title} is for classification, not for {task.goal}: {method.names_classes}")
     if clients is None:
         method.check(task, federation.sizes, experiment.sampling.fewest(len(federation)))
-    measured = metrics_of(experiment)
+    measured = metrics_of(experiment, task)
     if clients is None and any(map(len, federation.test)):  # at a server there are none
-        chooser = next(metric for metric in measured if metric.name == experiment.choose)
+        chooser = next(metric for metric in measured if metric.name == chosen_by(experiment.choose, task.goal))
         defined(chooser, (federation.y[rows] for rows in federation.test), federation.classes)
     site, server, first = Site.of(method, task, federation, measured, clients)
     newcomers = None if unseen is None else Newcomers.of(site, unseen, experiment.join.epochs)
@@ -132,7 +136,7 @@ def kind_of(choice: Choice) -> type[AnyMethod]:
     return found
 
 
-def metrics_of(experiment: Experiment) -> tuple[Metric, ...]:
+def metrics_of(experiment: Experiment, task: Task) -> tuple[Metric, ...]:
     """Return what clients are scored by, the user's own among them."""
     found: list[Any] = []
     for metric in experiment.metrics:
@@ -140,8 +144,11 @@ def metrics_of(experiment: Experiment) -> tuple[Metric, ...]:
             again = "name it as file.py:name where a run is to be resumed"
             raise RunError(f"the metric '{metric['name']}' was a function in memory and cannot be found again; {again}")
         found.append(code.find(metric, "metrics") if isinstance(metric, str) and code.is_own(metric) else metric)
-    chosen = [] if experiment.choose in {metric.name for metric in select(found)} else [experiment.choose]
-    return select([*found, *chosen])
+    if task.goal != "classification":  # what is measured unless something else is asked for
+        found = [metric for metric in found if metric != "accuracy"]
+    by = chosen_by(experiment.choose, task.goal)
+    chosen = [] if by in {metric.name for metric in select(found, task.goal)} else [by]
+    return with_loss(select([*found, *chosen], task.goal), task.goal, each_of(task.goal, task.objective))
 
 
 def stretched(experiment: Experiment) -> bool:
@@ -175,7 +182,7 @@ def split_of(experiment: Experiment, samples: Samples, seed: int) -> Split:
         return Split.load(experiment.split, samples.digest())
     experiment = settled(experiment, samples)
     partition = build_partition(experiment.partition.name, **experiment.partition.options)
-    grouped = experiment.partition.name in ("domains", "natural")
+    grouped = experiment.partition.name in ("domains", "natural", "together")
     clients = experiment.clients if experiment.clients is not None or grouped else 20
     owner = seed if experiment.split_seed is None else experiment.split_seed
     return make_split(samples, partition, clients, owner, experiment.validation, experiment.test)
@@ -190,12 +197,12 @@ def federation_of(experiment: Experiment, samples: Samples, split: Split, seed: 
             raise InputError("unseen clients' words are in the vocabulary of this federation; name the data instead: data=…")
         return replace(given, seed=seed).to(experiment.device)
     vocabulary, columns, told, own = None, None, samples, split
+    out = kept_out(experiment, split.names, seed)  # who decides no column, and whose words no vocabulary knows
     if samples.sheet is not None:
-        columns = fitted(samples.sheet, split.train)
+        columns = fitted(samples.sheet, split.train, out)
         told, own = laid(samples, split, columns)
     if samples.texts is not None:
-        out = kept_out(experiment, split.names, seed)  # whose words no vocabulary knows
-        rows = sorted({int(row) for place, own in enumerate(split.train) if place not in out for row in own})
+        rows = sorted({int(row) for place, trained in enumerate(split.train) if place not in out for row in trained})
         told, vocabulary = tokenised(samples, rows, **experiment.text)
     inputs = inputs_for(told, augment=experiment.augment, **experiment.inputs)
     made = Federation.of(told, own, inputs, seed=seed, augment=experiment.augment)
@@ -213,7 +220,8 @@ def _source(federation: Federation) -> tuple[Samples, Split]:
         raise InputError(
             "a federation that was put together by hand cannot be recorded; make it with perfed.federate(Samples.of(…))"
         )
-    samples = Samples(federation.x.cpu(), federation.y.cpu(), tuple(map(str, range(federation.classes))), kind=kind)
+    names = tuple(map(str, range(federation.classes)))
+    samples = Samples(federation.x.cpu(), federation.y.cpu(), names, kind=kind, task=federation.goal)
     parts = [tuple(rows.cpu().numpy() for rows in own) for own in (federation.train, federation.validation, federation.test)]
     return samples, Split(parts[0], parts[1], parts[2], federation.names, {"partition": "by hand"}, samples.digest())
 
@@ -230,11 +238,12 @@ def task_of(experiment: Experiment, federation: Federation, seed: int, vocabular
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(keys.seed_of(keys.key(seed, "network")))
-            net = _network(choice, shape, federation.classes, vocabulary, example)
+            net = _network(choice, shape, federation.classes, vocabulary, example, federation.goal)
         made = Task.of(
             net, shape, federation.classes, seed=seed, device=experiment.device, example=example, precision=experiment.precision
         )
-        return replace(made, named=_named(choice, vocabulary))
+        each_of(federation.goal, experiment.loss)  # refuses a loss for something else
+        return replace(made, goal=federation.goal, objective=experiment.loss, named=_named(choice, vocabulary))
     except PerfedError:
         raise
     except Exception as wrong:
@@ -256,13 +265,16 @@ def _named(choice: Choice, vocabulary: Vocabulary | int | None) -> dict[str, Any
 
 
 def _network(
-    choice: Choice, shape: tuple[int, ...], classes: int, vocabulary: Vocabulary | int | None, example: Tensor
+    choice: Choice, shape: tuple[int, ...], classes: int, vocabulary: Vocabulary | int | None, example: Tensor, goal: str
 ) -> nn.Module:
     """Return a network by name, an object, or what a user's function makes, with a body and a head."""
     there("model", choice)
     made = choice.made
     if made is None and not code.is_own(choice.name):
-        return models.build(choice.name, shape=shape, classes=classes, vocabulary=vocabulary, **choice.options)
+        if goal == "classification" and classes < 2:
+            raise InputError(f"a classifier needs at least 2 classes, got {classes}")
+        options = choice.options | ({"paired": False} if choice.name == "logistic" and goal != "classification" else {})
+        return models.build(choice.name, shape=shape, classes=classes, vocabulary=vocabulary, **options)
     if made is None:
         made = code.find(choice.name, "model")
     if isinstance(made, Callable) and not isinstance(made, nn.Module):  # type: ignore[arg-type]

@@ -21,13 +21,8 @@ from .choice import Choice, name_of, record, recorded, sentence
 
 # what changes how a run is done, not what it is
 _ELSEWHERE = ("transport", "workers", "device", "out", "name", "checkpoint", "snapshots", "keep", "memory", "track")
-_SINCE = (
-    "metrics",
-    "choose",
-    "protocol",
-    "unseen",
-    "join",
-)  # not in version 0.1.0: at their default they leave a digest as it was
+# what version 0.1.0 did not have: at its default it leaves a digest as it was
+_SINCE, _BUDGET_SINCE = ("metrics", "choose", "protocol", "unseen", "join", "loss"), ("steps", "balance")
 
 
 class Experiment(BaseModel):
@@ -49,6 +44,7 @@ class Experiment(BaseModel):
         sampling: who takes part in a round: a `Sampling`, or its fields as a mapping.
         unseen: clients kept out of training, who join after the last round: a share, a number, or names.
         join: what a newcomer may spend, and how often the unseen join: a `Join`, or its fields as a mapping.
+        loss: what is minimised: ``usual`` for the data's task; of regression ``squared``, ``absolute`` or ``huber``.
         norm: what becomes of BatchNorm; by default the method's own policy.
         validation: the share of every client's own data that rounds are chosen on.
         test: the share of every client's own data that it is tested on.
@@ -100,6 +96,7 @@ class Experiment(BaseModel):
     sampling: Sampling = Sampling()
     unseen: float | int | tuple[str, ...] = 0  # clients kept out of training, who join after it: a share, a number, or names
     join: Join = Join()
+    loss: str = "usual"  # what is minimised: what fits the data's task; for numbers also absolute or huber
     norm: Literal["all", "local_stats", "local_all"] | None = None  # None: the method's own policy for BatchNorm
     validation: float = 0.1  # share of every client's own data that rounds are chosen on
     test: float = 0.25  # share of every client's own data that it is tested on
@@ -169,7 +166,7 @@ class Experiment(BaseModel):
         if not 0 < self.test < 1:
             raise InputError(f"test must be above 0 and below 1, got {self.test:g}: without test samples nothing can be scored")
         named = {name_of(metric) for metric in self.metrics}
-        select(metric for metric in self.metrics if not isinstance(metric, dict) and metric not in self.own.values())
+        select((metric for metric in self.metrics if not isinstance(metric, dict) and metric not in self.own.values()), None)
         if self.choose not in named - set(METRICS):  # one's own is known when it is found
             refuse(self.choose)
         if self.series == "after" and not self.after:
@@ -258,6 +255,8 @@ class Experiment(BaseModel):
             for name, value in self.plain().items()
             if name not in (*_ELSEWHERE, "seeds") and not (name in _SINCE and getattr(self, name) == usual[name].default)
         }
+        spent = decisive["budget"].items()
+        decisive["budget"] = {k: v for k, v in spent if k not in _BUDGET_SINCE or v != getattr(Budget(), k)}
         return hashlib.sha256(json.dumps(decisive, sort_keys=True, default=str).encode()).hexdigest()
 
 

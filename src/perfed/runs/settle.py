@@ -35,7 +35,7 @@ def partition(clients: int | None, samples: Samples) -> str:
     """Return the usual partition of a data set: its own groups as clients, where it has some and so many are asked for."""
     groups = 0 if samples.group is None else len(set(samples.group.tolist()))
     if groups < 2:
-        return "dirichlet"
+        return "dirichlet" if samples.task == "classification" else "iid"
     if samples.test is not None and samples.group is not None and _in_both(samples):
         return "domains" if clients is None or clients % groups == 0 else "dirichlet"
     return "natural" if clients in (None, groups) else "dirichlet"

@@ -6,7 +6,8 @@ from typing import Any
 from .. import keys
 from ..data import Samples
 from ..errors import InputError, suggest
-from ..federation import PARTS, Federation
+from ..evaluate.metrics import MAIN
+from ..federation import PARTS, Federation, guessed
 from ..partition import Split
 from .experiment import Experiment
 
@@ -52,11 +53,15 @@ def clients_of(samples: Samples, split: Split, out: Sequence[int] = ()) -> dict[
 
 
 def _described(who: Federation) -> dict[str, Any]:
-    correct, count = who.majority()
+    guess: dict[str, Any] = {"count": [len(rows) for rows in who.test]}
+    if who.goal in MAIN:
+        guess[MAIN[who.goal]] = guessed(who)
+    else:
+        guess["correct"] = who.majority()[0]
     return {
         "names": list(who.names),
         **{part: [len(rows) for rows in getattr(who, part)] for part in PARTS},
         "labels": who.counts().tolist(),
         "classes": [],
-        "majority": {"correct": correct, "count": count},
+        "majority": guess,
     }

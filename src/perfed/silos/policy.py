@@ -98,4 +98,4 @@ def passes(method: Method[Any, Any, Any, Any]) -> int:
 
 def steps(method: Method[Any, Any, Any, Any], samples: int) -> int:
     """Return the steps of training in one round."""
-    return passes(method) * -(-samples // method.budget.batch_size)
+    return passes(method) * (method.budget.steps or -(-samples // method.budget.batch_size))

@@ -11,7 +11,7 @@ from .. import keys
 from ..errors import InputError
 from ..local.shard import Batch
 from ..trees import Params
-from .loss import cross_entropy
+from .loss import each_of, fit
 from .part import Mode, Part, Precision, part_of
 
 Norm = Literal["all", "local_stats", "local_all"]
@@ -33,6 +33,8 @@ class Task:
         precision: ``fp32``, or ``bf16`` inside the network.
         parts: Modules that methods insert, made on first use.
         named: How the network is made again: its ``name``, ``options`` and number of words; nothing where it is an object.
+        goal: ``classification``, ``multilabel``, ``regression`` or ``survival``: what labels are, and which loss fits them.
+        objective: The name of the loss, or ``usual``.
 
     Example:
         >>> from torch import nn
@@ -56,6 +58,8 @@ class Task:
     precision: Precision = "fp32"
     parts: dict[str, Part] = field(default_factory=dict)  # modules that methods insert, made on first use
     named: Mapping[str, Any] = field(default_factory=dict)  # name, options and words, by which the network is made again
+    goal: str = "classification"
+    objective: str = "usual"
 
     @staticmethod
     def of(
@@ -203,7 +207,7 @@ class Task:
         return self.head(params, self.body(params, x))
 
     def loss(self, params: Params, batch: Batch) -> Tensor:
-        """Return the mean cross-entropy of a batch.
+        """Return the mean loss of a batch: the cross-entropy, or what fits another goal.
 
         Args:
             params: Tensors by name.
@@ -218,7 +222,45 @@ class Task:
             >>> bool(task().loss(task().params(), batch) > 0)
             True
         """
-        return cross_entropy(self.logits(params, batch.x), batch)
+        return self.fit(self.logits(params, batch.x), batch)
+
+    def fit(self, logits: Tensor, batch: Batch) -> Tensor:
+        """Return how badly scores fit the labels of a batch: the mean cross-entropy, or what fits another goal.
+
+        Args:
+            logits: A row of scores per sample.
+            batch: Has the labels, and the mask where samples are padded.
+
+        Returns:
+            One number.
+
+        Example:
+            >>> import torch
+            >>> from perfed import Batch
+            >>> from perfed.testing import task
+            >>> batch = Batch(torch.zeros(1, 2), torch.tensor([0]), None, torch.tensor(0))
+            >>> task().fit(torch.zeros(1, 4), batch)  # log 4
+            tensor(1.3863)
+        """
+        return fit(self.goal, self.objective, logits, batch)
+
+    def fit_each(self, logits: Tensor, y: Tensor) -> Tensor:
+        """Return how badly scores fit each label.
+
+        Args:
+            logits: A row of scores per sample.
+            y: The labels.
+
+        Returns:
+            One number per sample.
+
+        Example:
+            >>> import torch
+            >>> from perfed.testing import task
+            >>> task().fit_each(torch.zeros(2, 4), torch.tensor([0, 1]))
+            tensor([1.3863, 1.3863])
+        """
+        return each_of(self.goal, self.objective)(logits, y)
 
     @property
     def still(self) -> "Task":

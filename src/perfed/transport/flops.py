@@ -24,4 +24,4 @@ def per_step(site: Site, server: Tree, first: Private) -> float:
     counter: Any = FlopCounterMode(display=False)
     with one_thread(), counter:
         replace(site, federation=short).train(client, site.method.send(server, client), first, 1)
-    return float(counter.get_total_flops()) / (-(-short.sizes[client] // budget.batch_size) * budget.epochs)
+    return float(counter.get_total_flops()) / ((budget.steps or -(-short.sizes[client] // budget.batch_size)) * budget.epochs)

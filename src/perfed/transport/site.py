@@ -1,7 +1,7 @@
 """What happens at a client, whatever carries the messages there."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -12,6 +12,7 @@ from ..errors import InputError, PerfedError
 from ..evaluate.metrics import Asked, Metric, measure, select
 from ..evaluate.scores import Score
 from ..federation import Federation
+from ..local import Shard
 from ..method import Method
 from ..task import Task
 from ..trees import Params, Tree
@@ -60,11 +61,17 @@ class Site:
             start |= part.start
         names = task.withheld(method.norm)
         withheld = Withheld({k: start[k] for k in sorted(names)})
-        return Site(method, task, federation, withheld, select(metrics)), server, Private(mine, {})
+        return Site(method, task, federation, withheld, select(metrics, task.goal)), server, Private(mine, {})
+
+    def shard(self, client: int, number: int) -> Shard:
+        """Return what a client trains on in a round."""
+        budget = self.method.budget
+        data = self.federation.shard(client, number, budget.batch_size, self.task.needs_pairs)
+        return replace(data, length=budget.steps, balance=budget.balance)
 
     def train(self, client: int, down: Tree, private: Private, number: int) -> tuple[Tree, Private, Tree]:
         """Return a client's answer, its next private state, and the answer before anything was withheld."""
-        data = self.federation.shard(client, number, self.method.budget.batch_size, self.task.needs_pairs)
+        data = self.shard(client, number)
         with self._named("local", client), torch.random.fork_rng(devices=[]):
             torch.manual_seed(keys.seed_of(data.key))  # for modules with dropout, which take no key
             whole, mine = self.method.local(self.task, self.withheld.overlay(down, private.kept), private.mine, data)
@@ -92,7 +99,7 @@ class Site:
         """Return what a client predicts with: for methods that tune before they serve, what that makes of it."""
         if type(self.method).adapt is Method.adapt:
             return down, mine
-        data = self.federation.shard(client, number, self.method.budget.batch_size, self.task.needs_pairs)
+        data = self.shard(client, number)
         with self._named("adapt", client):
             return self.method.adapt(self.task, down, mine, data)
 

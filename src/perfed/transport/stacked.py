@@ -157,6 +157,7 @@ class Stacked:
             size,
             self.site.task.needs_pairs,
             fed.augment,
+            balance=self.site.method.budget.balance,
         )
 
     def padding(self, server: Tree, ids: Sequence[int]) -> float:
@@ -185,6 +186,10 @@ def why_not(site: Site) -> str:
     """Return why clients cannot be stacked, or nothing."""
     if site.method.stacks:
         return site.method.stacks
+    if site.method.budget.steps is not None:
+        return "budget.steps goes through each client's samples at a pace of its own"
+    if site.method.budget.balance == "samples":
+        return "budget.balance=samples draws each client's samples anew"
     parts = (site.task.body, site.task.head, *site.task.parts.values())
     modules = [m for part in parts for m in part.skeleton.training.modules()]
     if any(isinstance(m, nn.Embedding) and m.sparse for m in modules):
