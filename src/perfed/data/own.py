@@ -1,4 +1,4 @@
-"""The user's own data: folders of pictures, npz archives and csv tables, one client per silo."""
+"""The user's own data: folders of pictures, npz archives, csv tables and other libraries' files, one client per silo."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from . import images
 from .archives import Archive
 from .entry import Array, ReaderOptions, options_of
 from .folders import found
+from .leaf import leaf
+from .pfllib import pfllib
 from .portion import order, portion
 from .samples import Samples
 
@@ -206,5 +208,7 @@ def ordered(name: str) -> tuple[int, float, str]:
 SCHEMES: dict[str, tuple[Callable[[Path, ReaderOptions], Samples], tuple[str, ...]]] = {
     "csv": (csv, ("client", "label", "test", "text")),
     "folder": (folder, ("channels", "size", "skip_corrupt")),
+    "leaf": (leaf, ()),
     "npz": (npz, ("size",)),
+    "pfllib": (pfllib, ()),
 }
