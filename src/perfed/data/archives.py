@@ -15,8 +15,9 @@ from torch import Tensor
 from ..errors import DataError
 from . import images
 from .entry import Array, Entry, ReaderOptions, chosen, two_parts
+from .pixels import pixels
 from .portion import order
-from .samples import Samples, pixels
+from .samples import Samples
 
 
 class Archive:

@@ -11,7 +11,8 @@ import torch
 
 from ..errors import DataError
 from .entry import Array, ReaderOptions
-from .samples import Samples, pixels
+from .pixels import pixels
+from .samples import Samples
 
 PARTS = ("train", "test")
 SIDE = 28  # pixels of either side of FEMNIST's pictures, which come as lists of 784 numbers

@@ -14,7 +14,8 @@ import torch
 from ..errors import DataError
 from .entry import Array, ReaderOptions
 from .pickled import read
-from .samples import Samples, pixels
+from .pixels import pixels
+from .samples import Samples
 
 PARTS = ("train", "test")
 _MOST = 1 << 28  # tokens of one client
@@ -79,9 +80,9 @@ def arrays(file: Path) -> tuple[Array, Array]:
 
 def contents(member: IO[bytes]) -> Any:
     """Return what an ``.npy`` of one object holds."""
-    version = np.lib.format.read_magic(member)  # type: ignore[arg-type]
+    version = np.lib.format.read_magic(member)
     header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = header(member)  # type: ignore[arg-type, no-untyped-call]
+    shape, _, dtype = header(member)
     if dtype != np.dtype(object) or shape != ():
         raise ValueError(f"its array 'data' is {dtype} {shape} and not one dict")
     held = read(member.read())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,8 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import DataError, PerfedError, suggest
-from .frames import is_frame, parts, taken
+from ..errors import DataError, suggest
+from . import mapped
+from .frames import is_frame, taken
+from .items import columns
+from .pixels import pixels, plain
 
 KINDS = {  # kind: dtype of x, allowed dimensions, what it looks like
     "features": (torch.float32, (2,), "float32 N×F"),
@@ -108,7 +111,7 @@ class Samples:
         chosen = torch.as_tensor(positions, dtype=torch.int64)
         return replace(
             self,
-            x=self.x[chosen],
+            x=mapped.chosen(self.x, chosen),
             y=self.y[chosen],
             group=None if self.group is None else self.group[chosen],
             test=None if self.test is None else self.test[chosen],
@@ -193,9 +196,9 @@ def check(samples: Samples) -> None:
     if samples.test is not None and samples.test.dtype != torch.bool:
         raise DataError(f"{name}: test is {plain(samples.test)}, but it is bool, one per sample")
     if x.dtype == torch.float32 and not bool(torch.isfinite(x.sum())):
-        bad = torch.nonzero(~torch.isfinite(x.flatten(1)).all(dim=1))  # a finite sum can overflow, so look again
-        if len(bad):
-            raise DataError(f"{name}: sample {int(bad[0])} has a value that is not a finite number")
+        bad = mapped.first_bad(x)  # a finite sum can overflow, so look again
+        if bad is not None:
+            raise DataError(f"{name}: sample {bad} has a value that is not a finite number")
 
 
 def within(name: str, what: str, values: Tensor, names: tuple[str, ...]) -> None:
@@ -229,15 +232,18 @@ def contents(samples: Samples) -> str:
 
 
 def inputs_of(x: Any, kind: str | None) -> tuple[Tensor, str]:
-    """Return ``x`` with the dtype and order of axes of its kind, and the kind."""
-    tensor = x if isinstance(x, Tensor) else torch.from_numpy(np.require(x, requirements=["C", "W"]))
+    """Return ``x`` with the dtype and order of axes of its kind, and the kind; what lies in a file stays there if it fits."""
+    tensor = x if isinstance(x, Tensor) else mapped.seen(x)
     if kind is None:
         kind = guess(tensor)
     if kind not in KINDS:
         raise suggest("kind of samples", kind, KINDS)
-    if kind == "image":
-        return pixels(tensor).contiguous(), kind
-    return tensor.to(KINDS[kind][0]).contiguous(), kind
+    tensor = pixels(tensor) if kind == "image" else tensor
+    dtype = KINDS[kind][0]
+    if tensor.dtype == dtype and tensor.is_contiguous():
+        return tensor, kind
+    made = mapped.changed(tensor, lambda block: block.to(dtype))
+    return tensor.to(dtype) if made is None else made, kind
 
 
 def guess(x: Tensor) -> str:
@@ -251,34 +257,6 @@ def guess(x: Tensor) -> str:
     if x.is_floating_point() and x.dim() == 3:
         return "signal"
     raise DataError(f"x is {plain(x)}: say which kind it is with kind=, one of {', '.join(KINDS)}")
-
-
-def pixels(x: Tensor) -> Tensor:
-    """Return images as uint8 N×C×H×W; floats are accepted only where 0..1 or 0..255 is lossless."""
-    if x.dim() == 3:
-        x = x.unsqueeze(1)
-    if x.dim() != 4:
-        raise DataError(f"x is {plain(x)}, but images have the axes N×H×W, N×C×H×W or N×H×W×C")
-    if x.shape[1] not in (1, 3) and x.shape[3] in (1, 3):
-        x = x.permute(0, 3, 1, 2)
-    if x.dtype == torch.uint8:
-        return x
-    for factor in (255, 1):  # what ToTensor does to uint8 images is undone exactly; whole numbers stay
-        whole = [scaled(x[start : start + 1000], factor) for start in range(0, len(x), 1000)]
-        if all(block is not None for block in whole):
-            return torch.cat([block for block in whole if block is not None])
-    raise DataError(
-        f"x is {plain(x)} with values from {float(x.min()):g} to {float(x.max()):g}, but images are uint8 "
-        "(or floats that are k/255): leave normalisation to the model, or say kind='signal'"
-    )
-
-
-def scaled(x: Tensor, factor: int) -> Tensor | None:
-    """Return ``factor · x`` as uint8, or None where that would lose something."""
-    values = x.double() * factor
-    whole = values.round()
-    fits = float(whole.min()) >= 0 and float(whole.max()) <= 255 and bool(((values - whole).abs() < 1e-3).all())
-    return whole.to(torch.uint8) if fits else None
 
 
 def coded(values: Any, names: Iterable[str] | None, what: str) -> tuple[Tensor, tuple[str, ...]]:
@@ -308,34 +286,3 @@ def mask(test: Any) -> Tensor:
     if array.dtype != np.bool_ and not set(np.unique(array).tolist()) <= {0, 1}:
         raise DataError(f"test is {array.dtype} with values other than 0 and 1, but it says test or not of each sample")
     return torch.from_numpy(array.astype(np.bool_))
-
-
-def columns(dataset: Any, label: str | None = None) -> tuple[Any, list[Any]]:
-    """Return inputs and labels of a map-style dataset of pairs, or of dicts of which ``label`` names the label."""
-    if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
-        kind = type(dataset).__name__
-        raise DataError(f"a {kind} has no length or cannot be indexed; give arrays x and y, or a map-style dataset")
-    if len(dataset) == 0:
-        raise DataError("the dataset is empty")
-    inputs: list[Any] = []
-    labels: list[Any] = []
-    for position in range(len(dataset)):
-        try:
-            item = dataset[position]
-            value, target = [item[key] for key in parts(item, label)] if isinstance(item, Mapping) else item[:2]
-        except PerfedError:
-            raise
-        except (TypeError, ValueError, IndexError, KeyError) as wrong:
-            raise DataError(f"item {position} of the dataset is not a pair (input, label)") from wrong
-        inputs.append(value if isinstance(value, str) else np.asarray(value))
-        labels.append(target.item() if hasattr(target, "item") else target)
-    shapes = {value.shape for value in inputs if not isinstance(value, str)}
-    if len(shapes) > 1:
-        odd = next(i for i, value in enumerate(inputs) if value.shape != inputs[0].shape)
-        raise DataError(f"item {odd} of the dataset has the shape {inputs[odd].shape}, item 0 has {inputs[0].shape}")
-    return (np.stack(inputs) if shapes else inputs), labels
-
-
-def plain(x: Tensor) -> str:
-    """Return dtype and shape in words."""
-    return f"{str(x.dtype).removeprefix('torch.')} {'×'.join(str(size) for size in x.shape) or 'scalar'}"
