@@ -13,7 +13,7 @@ from .methods import CATALOGUE
 EXPERIMENT = ("Experiment", "runs/experiment.py")
 SETS = ("data/catalogue.py", "data/domain_sets.py")  # where the entries of data sets are
 PARTITION = tuple(f"partition/{name}.py" for name in ("owned", "pooled", "clientwise", "grouped"))
-MODEL = tuple(f"models/{name}.py" for name in ("alexnet", "cnn", "digits", "mlp", "resnet", "sensors", "text"))
+MODEL = tuple(f"models/{name}.py" for name in ("alexnet", "cnn", "digits", "efficientnet", "mlp", "resnet", "sensors", "text"))
 GROUPS = ("budget", "sampling", "inputs", "text")  # settings that are made of others
 CHOICES = ("method", "partition", "model", "data")  # settings that are a name, whose options stand behind a dot
 SAID = {  # of what has no line of its own in the source
@@ -23,13 +23,18 @@ SAID = {  # of what has no line of its own in the source
     "inputs.rotate": "turn training pictures by up to so many degrees; needs augment=true",
     "inputs.size": "resize pictures to so many pixels on either side",
     "inputs.std": "what every channel is divided by: one number, or one per channel",
+    "model.adapters": "words in the names of the layers that have an adapter; by default all it can be put beside",
+    "model.alpha": "adapters are scaled by alpha / rank; by default alpha is the rank",
     "model.bias": "whether layers before a BatchNorm have a bias",
     "model.features": "width of the features between body and head",
+    "model.frozen": "body for one that is neither trained nor sent",
     "model.head": "the classifier of the digits' network: linear, or as deep as the original's",
     "model.hidden": "width of the hidden layer, or of several",
-    "model.projector": "width of a further layer between body and head",
+    "model.projector": "hidden width of two further layers at the end of the body",
+    "model.rank": "of low-rank adapters beside the layers of a frozen body; 0 for none",
+    "model.sha256": "that of the file of weights; another one is refused",
     "model.sparse": "whether gradients of word vectors touch only the words of a batch",
-    "model.weights": "a file of ImageNet weights to start from",
+    "model.weights": "a safetensors file or a state dict to start from",
     "text.least": "how often a word must occur in the training texts to have a number of its own",
     "text.length": "words of a text that are read",
     "text.size": "entries of the vocabulary at most",
@@ -39,6 +44,7 @@ EXAMPLES = {
     "data.label": "diagnosis", "data.size": "64", "data.test": "is_test", "data.text": "review", "device": "cuda",
     "inputs.mean": "60,120,0.5", "inputs.size": "32", "inputs.std": "10,20,0.1", "method": "fedcp", "method.step": "0.01",
     "model": "cnn", "model.features": "128", "model.hidden": "128,64", "model.projector": "256", "model.weights": "resnet18.pth",
+    "model.adapters": "query,value", "model.alpha": "16", "model.rank": "8", "model.sha256": "9f86d081884c7d65",
     "name": "first-try", "norm": "local_all", "out": "results", "partition": "natural", "partition.samples": "500",
     "partition.subset_of": "50", "sampling.drop": "0.1", "sampling.ratio": "0.5", "sampling.ratio_min": "0.1",
     "seeds": "0,1,2", "snapshots": "10", "split": "my.split", "split_seed": "0", "text.size": "20000", "track": "tensorboard",
@@ -127,7 +133,9 @@ def _partitions() -> dict[str, tuple[sources.Field, ...]]:
 
 
 def _models() -> dict[str, tuple[sources.Field, ...]]:
-    return {name: sources.options(made, *MODEL) for name, made in sources.constant("models/__init__.py", "MODELS").items()}
+    every = sources.options("prepared", "models/pretrained.py")
+    known = sources.constant("models/__init__.py", "MODELS").items()
+    return {name: (*sources.options(made, *MODEL), *every) for name, made in known}
 
 
 def _data() -> dict[str, tuple[sources.Field, ...]]:

@@ -41,7 +41,7 @@ class PersonalModel(nn.Module):
     def __init__(self, site: Site, down: Tree, private: Private, client: int, number: int) -> None:
         super().__init__()
         down, mine = site.adapted(client, site.withheld.overlay(down, private.kept), private.mine, number)
-        whole = {"down": down, "mine": mine}
+        whole = {"down": down, "mine": mine, "frozen": site.task.fixed}
         self.client, self.name, self.number = client, site.federation.names[client], number
         self.method: Method = site.method  # type: ignore[type-arg]
         self.inputs: Inputs = site.federation.inputs
@@ -53,7 +53,7 @@ class PersonalModel(nn.Module):
             name = path.replace(".", "_")
             self._names.append(name)
             own = leaf.detach().clone()
-            if own.is_floating_point() and not trees.is_state(path):
+            if own.is_floating_point() and not trees.is_state(path) and not path.startswith("frozen/"):
                 self.register_parameter(name, nn.Parameter(own))
             else:
                 self.register_buffer(name, own)
@@ -70,7 +70,7 @@ class PersonalModel(nn.Module):
     def scores(self, leaves: Sequence[Tensor], x: Tensor) -> Tensor:
         """Return the scores of network inputs with other tensors in the own ones' places."""
         whole = trees.rebuild(self._like, leaves)
-        task = self._task if self.training else self._task.served
+        task = (self._task if self.training else self._task.served).fixing(whole["frozen"])
         return self.method.predict(task, whole["down"], whole["mine"], x)
 
     def raw(self, x: Tensor) -> Tensor:
