@@ -15,6 +15,7 @@ from . import images, mapped
 from .archives import Archive
 from .entry import Array, ReaderOptions, options_of
 from .folders import found
+from .hub import hub
 from .leaf import leaf
 from .pfllib import pfllib
 from .portion import order, portion
@@ -220,6 +221,7 @@ def ordered(name: str) -> tuple[int, float, str]:
 SCHEMES: dict[str, tuple[Callable[[Path, ReaderOptions], Samples], tuple[str, ...]]] = {
     "csv": (csv, ("client", "label", "test", "text")),
     "folder": (folder, ("channels", "size", "skip_corrupt")),
+    "hf": (hub, ("channels", "client", "label", "size", "skip_corrupt", "test", "text")),
     "leaf": (leaf, ()),
     "npy": (npy, ("size",)),
     "npz": (npz, ("size",)),

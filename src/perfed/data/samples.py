@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import DataError, suggest
+from ..errors import DataError, InputError, suggest
 from . import mapped
 from .frames import is_frame, taken
 from .items import columns
@@ -130,7 +130,7 @@ class Samples:
         kind: str | None = None,
         name: str = "own",
     ) -> Samples:
-        """Return your own arrays, texts, a data frame, or a map-style dataset of ``(input, label)`` or of dicts as samples.
+        """Return your own arrays, texts, a data frame, a map-style or Hugging Face dataset as samples.
 
         Of a data frame, ``y``, ``group`` and ``test`` may name columns, of dicts ``y`` a key; a column or key called ``label`` or
         ``target`` need not be named.
@@ -158,6 +158,12 @@ class Samples:
             >>> samples.kind, samples.classes, samples.y.tolist()
             ('features', ('sick', 'well'), [1, 0, 1])
         """
+        if type(x).__module__.partition(".")[0] == "datasets":  # of Hugging Face
+            from .hub import Asked, of
+
+            if classes is not None or groups is not None or kind is not None:
+                raise InputError("classes, groups and kind of a Hugging Face data set follow from its features; leave them out")
+            return of(x, Asked(y, group, test), name)
         if is_frame(x):
             x, y, group, test = taken(x, y, group, test)
         elif y is None or isinstance(y, str):

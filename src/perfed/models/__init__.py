@@ -19,7 +19,7 @@ from .resnet import resnet8, resnet10, resnet18
 from .sensors import harcnn
 from .text import fasttext
 
-__all__ = ["MODELS", "Network", "build", "fits", "options_of", "prepared", "usual", "wrap"]
+__all__ = ["MODELS", "OPTIONS", "Network", "build", "fits", "options_of", "prepared", "usual", "wrap"]
 
 MODELS: dict[str, Callable[..., Network]] = {
     "alexnet_bn": alexnet_bn,
