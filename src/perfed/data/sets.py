@@ -23,7 +23,7 @@ Root = str | os.PathLike[str] | None
 
 
 def load(name: str, *, root: Root = None, **options: Any) -> Samples:
-    """Return a data set of the catalogue, or your own as ``folder:PATH``, ``npz:PATH`` or ``csv:PATH``.
+    """Return a data set of the catalogue, or your own as ``folder:PATH``, ``csv:PATH`` and the like.
 
     The files are looked for in ``root``, then in the folder PERFED_DATA, then in the cache of ``perfed data fetch``.
     """
