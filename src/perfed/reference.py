@@ -23,18 +23,11 @@ SAID = {  # of what has no line of its own in the source
     "inputs.rotate": "turn training pictures by up to so many degrees; needs augment=true",
     "inputs.size": "resize pictures to so many pixels on either side",
     "inputs.std": "what every channel is divided by: one number, or one per channel",
-    "model.adapters": "words in the names of the layers that have an adapter; by default all it can be put beside",
-    "model.alpha": "adapters are scaled by alpha / rank; by default alpha is the rank",
     "model.bias": "whether layers before a BatchNorm have a bias",
     "model.features": "width of the features between body and head",
-    "model.frozen": "body for one that is neither trained nor sent",
     "model.head": "the classifier of the digits' network: linear, or as deep as the original's",
     "model.hidden": "width of the hidden layer, or of several",
-    "model.projector": "hidden width of two further layers at the end of the body",
-    "model.rank": "of low-rank adapters beside the layers of a frozen body; 0 for none",
-    "model.sha256": "that of the file of weights; another one is refused",
     "model.sparse": "whether gradients of word vectors touch only the words of a batch",
-    "model.weights": "a safetensors file or a state dict to start from",
     "text.least": "how often a word must occur in the training texts to have a number of its own",
     "text.length": "words of a text that are read",
     "text.size": "entries of the vocabulary at most",
@@ -133,7 +126,7 @@ def _partitions() -> dict[str, tuple[sources.Field, ...]]:
 
 
 def _models() -> dict[str, tuple[sources.Field, ...]]:
-    every = sources.options("prepared", "models/pretrained.py")
+    every = sources.fields("Beginning", "models/pretrained.py")
     known = sources.constant("models/__init__.py", "MODELS").items()
     return {name: (*sources.options(made, *MODEL), *every) for name, made in known}
 

@@ -17,7 +17,7 @@ from .samples import Samples
 TESTING, VALIDATION = {"test", "testing"}, {"val", "valid", "validation"}
 
 
-class Asked(NamedTuple):
+class HubColumns(NamedTuple):
     """Which columns are what, and how pictures are read."""
 
     label: str | None = None
@@ -37,7 +37,7 @@ def hub(path: Path, options: ReaderOptions) -> Samples:
     except (OSError, ValueError, KeyError, TypeError) as broken:
         raise DataError(f"{path} is no folder that save_to_disk wrote ({broken})") from broken
     label = None if options.label == "label" and "label" not in columns_of(found) else options.label
-    asked = Asked(label, options.client, options.test, options.text, options.size, options.channels, options.skip_corrupt)
+    asked = HubColumns(label, options.client, options.test, options.text, options.size, options.channels, options.skip_corrupt)
     return of(found, asked, path.name)
 
 
@@ -49,7 +49,7 @@ def columns_of(found: Any) -> list[str]:
     return list(one.column_names)
 
 
-def of(found: Any, asked: Asked, name: str = "own") -> Samples:
+def of(found: Any, asked: HubColumns, name: str = "own") -> Samples:
     """Return a data set, or its splits as the official parts, as samples."""
     names = columns_of(found)
     for column in asked[:4]:
@@ -93,7 +93,7 @@ def named(whole: Any, column: str | None) -> list[str] | None:
     return getattr(whole.features[column], "names", None) if column else None
 
 
-def inputs_of(whole: Any, names: list[str], asked: Asked) -> tuple[Any, list[int] | None]:
+def inputs_of(whole: Any, names: list[str], asked: HubColumns) -> tuple[Any, list[int] | None]:
     """Return the inputs, and the rows that could be read where some could not."""
     kinds = {name: type(whole.features[name]).__name__ for name in names}
     pictures = [name for name, kind in kinds.items() if kind == "Image"]
@@ -123,7 +123,7 @@ def _whole(whole: Any, column: str) -> list[Any]:
     return values
 
 
-def decoded(whole: Any, column: str, asked: Asked) -> tuple[Any, list[int] | None]:
+def decoded(whole: Any, column: str, asked: HubColumns) -> tuple[Any, list[int] | None]:
     """Return pictures, decoded one at a time; a set of grey ones stays grey."""
     stored = whole.cast_column(column, extra("datasets", "huggingface").Image(decode=False))
 
@@ -134,8 +134,14 @@ def decoded(whole: Any, column: str, asked: Asked) -> tuple[Any, list[int] | Non
         return io.BytesIO(held["bytes"]) if held.get("bytes") is not None else Path(held["path"])
 
     channels = 1 if getattr(whole[0][column], "mode", "RGB") in ("1", "L") else asked.channels
-    options = {"size": asked.size, "channels": channels, "skip_corrupt": asked.skip_corrupt}
-    return images.pictures(len(whole), opened, lambda row: f"picture {row} of the data set", **options)
+    return images.pictures(
+        len(whole),
+        opened,
+        lambda row: f"picture {row} of the data set",
+        size=asked.size,
+        channels=channels,
+        skip_corrupt=asked.skip_corrupt,
+    )
 
 
 def stacked(whole: Any, column: str) -> Array:

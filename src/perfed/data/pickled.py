@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import pickletools
 from collections.abc import Callable
 from enum import Enum
+from pickletools import genops
 from typing import Any
 
 import numpy as np
@@ -109,7 +109,7 @@ class _Machine:
         self.left = 8 * size + 1024  # numbers that lists may come to: no stream of honest data holds more
 
     def run(self, stream: bytes) -> Any:
-        for code, given, place in pickletools.genops(stream):
+        for code, given, place in genops(stream):
             name = code.name
             if name == "STOP":
                 if place is not None and place + 1 != len(stream):

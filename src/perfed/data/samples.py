@@ -159,11 +159,11 @@ class Samples:
             ('features', ('sick', 'well'), [1, 0, 1])
         """
         if type(x).__module__.partition(".")[0] == "datasets":  # of Hugging Face
-            from .hub import Asked, of
+            from .hub import HubColumns, of
 
             if classes is not None or groups is not None or kind is not None:
                 raise InputError("classes, groups and kind of a Hugging Face data set follow from its features; leave them out")
-            return of(x, Asked(y, group, test), name)
+            return of(x, HubColumns(y, group, test), name)
         if is_frame(x):
             x, y, group, test = taken(x, y, group, test)
         elif y is None or isinstance(y, str):
