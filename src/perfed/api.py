@@ -21,7 +21,8 @@ from .runs import compare as comparing
 from .runs import parse
 from .runs import run as running
 from .runs.assemble import federation_of, kind_of, samples_of, split_of
-from .runs.experiment import Choice, Experiment
+from .runs.choice import Choice
+from .runs.experiment import Experiment
 from .runs.folder import CompareFolder, RunFolder
 
 OnRound = Callable[[int, Round], None]

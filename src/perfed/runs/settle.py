@@ -7,7 +7,8 @@ from .. import models
 from ..data import Samples
 from ..federation import Federation
 from ..models.weights import hashed
-from .experiment import Choice, Experiment
+from .choice import Choice
+from .experiment import Experiment
 
 if TYPE_CHECKING:
     from .assemble import SharedData
