@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .partition import Split as Split
     from .results import Comparison as Comparison
     from .results import Run as Run
+    from .results.joined import join as join
     from .runs.experiment import Experiment as Experiment
     from .sampling import Sampling as Sampling
     from .server import Uploads as Uploads
@@ -57,6 +58,7 @@ _HOMES = {  # public name → module
     "descend": "local",
     "export": "serving.export",
     "federate": "api",
+    "join": "results.joined",
     "mean": "server",
     "mix": "server",
     "open": "api",

@@ -11,7 +11,7 @@ from .. import trees
 from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..method import Method, positive
-from ..server import Uploads
+from ..server import Uploads, mean
 from ..task import Task
 from ..trees import Params
 
@@ -39,6 +39,10 @@ class Apple(Method[Server, Down, Params, Tensor]):
     """Train one's core and one's relation vector through the personal model Σ_j p_ij c_j."""
 
     crosses = "others own round shares | body head | state"  # fields that go down, go up and stay
+    newcomer = (
+        "everyone's core, and as its own the mean of them by samples | trains its core and its relations, which begin even | "
+        "ours that its core begins at the mean"
+    )
 
     title = "APPLE"
     cost = 2.0
@@ -93,6 +97,16 @@ class Apple(Method[Server, Down, Params, Tensor]):
             decay=lambda path: 0.0 if path == "relation" else self.budget.weight_decay,
         )
         return m.core, m.relation
+
+    def admit(self, server: Server) -> Server:
+        known = server.sizes if bool(server.sizes.any()) else torch.ones_like(server.sizes)
+        return server._replace(
+            cores=(*server.cores, mean(server.cores, known)), sizes=torch.cat([server.sizes, known.new_zeros(1)])
+        )
+
+    def join(self, task: Task, down: Down, mine: Tensor, data: Shard) -> tuple[Down, Tensor]:
+        core, relation = self.local(task, down, mine, data)
+        return down._replace(own=core), relation
 
     def _fade(self, number: Tensor) -> Tensor:
         """Return λ(t) = (cos(π t / L) + 1) / 2 for t < L, else 0."""

@@ -33,6 +33,10 @@ class DualFed(Method[Model, Model, Model, Model]):
     """Classify general features for everybody and projected ones for oneself, and add the two."""
 
     crosses = "encoder global_classifier | encoder global_classifier | personal_classifier projector"
+    newcomer = (
+        "the common encoder and classifier | fits a projector and a personal classifier of its own | "
+        "ours: the paper trains all together, here what is common is held"
+    )
 
     cost = 1.5
     counted = ("projector",)

@@ -28,6 +28,10 @@ class FedALA(Method[Params, Params, Params, Mine]):
     """Take the lower layers as received; blend the upper ones with one's own by weights learned on local data."""
 
     crosses = "body head | body head | mixing settled top"  # fields that go down, go up and stay
+    newcomer = (
+        "the common model | learns how much of the upper layers to take, and trains these; those below stay as received | "
+        "the paper's first round, with what is received held"
+    )
 
     cost = 1.5
 

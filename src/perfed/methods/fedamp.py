@@ -11,7 +11,7 @@ from .. import trees
 from ..local import Batch, Shard, descend
 from ..local.losses import proximal
 from ..method import Method, positive
-from ..server import Uploads, combine
+from ..server import Uploads, combine, mean
 from ..task import Task
 from ..trees import Params
 
@@ -27,6 +27,10 @@ class FedAMP(Method[tuple[Params, ...], Params, Params, Params]):
     start: Literal["own", "cloud"] = "own"  # where local training begins: the client's model, or the mixture sent to it
 
     crosses = "body head | body head | body head"  # fields that go down, go up and stay
+    newcomer = (
+        "the mean of all clients' mixtures | trains a model of its own on a spring to it, from it | "
+        "ours: attention needs a model that the server has seen"
+    )
 
     reveals = "the client's own model, which the server compares and mixes with the others"
 
@@ -47,6 +51,12 @@ class FedAMP(Method[tuple[Params, ...], Params, Params, Params]):
 
         w = descend(held, mine if self.start == "own" else down, data.epochs(self.budget.epochs), self.budget)
         return w, w
+
+    def admit(self, server: tuple[Params, ...]) -> tuple[Params, ...]:
+        return (*server, mean(server, [1.0] * len(server)))
+
+    def join(self, task: Task, down: Params, mine: Params, data: Shard) -> tuple[Params, Params]:
+        return down, self.local(task, down, down, data)[1]
 
     def merge(self, server: tuple[Params, ...], ups: Uploads[Params]) -> tuple[Params, ...]:
         answers, clouds = ups.trees, list(server)

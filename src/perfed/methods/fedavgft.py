@@ -16,6 +16,7 @@ class FedAvgFT(Method[Params, Params, Params, tuple[()]]):
     """Federate as FedAvg does; personalise only at the end, by fine-tuning what was received."""
 
     crosses = "body head | body head | "  # fields that go down, go up and stay
+    newcomer = "the common model | fine-tunes it, for the method's own passes (tune_epochs) | the paper's"
 
     title = "FedAvg+FT"
 

@@ -22,6 +22,9 @@ class FedBABU(Method[Params, Params, Params, Params]):
     norm: Norm = "all"
 
     crosses = "body | body | head"  # fields that go down, go up and stay
+    newcomer = (
+        "the common body | fine-tunes it and the head that everyone has, for the method's own passes (tune_epochs) | the paper's"
+    )
 
     send = broadcast
     merge = average

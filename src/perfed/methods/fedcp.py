@@ -28,6 +28,10 @@ class FedCP(Method[Model, Model, Model, Params]):
     """Let a conditional policy network decide, sample by sample, which features are personal."""
 
     crosses = "body head policy | body head policy | head"  # fields that go down, go up and stay
+    newcomer = (
+        "the common body, head and policy | fits a head of its own to them, from the start that everyone had | "
+        "ours: the paper trains all together, here what is common is held"
+    )
 
     cost = 1.5
 

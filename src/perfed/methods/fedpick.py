@@ -33,6 +33,11 @@ class FedPick(Method[Model, Model, Model, Model]):
     """Classify all features for everybody and the selected ones for oneself; let each teach the other."""
 
     crosses = "encoder head | encoder head | chosen rejected selector"  # fields that go down, go up and stay
+    newcomer = (
+        "the common encoder and classifier, but for BatchNorm | "
+        "fits a selector, two classifiers and BatchNorm layers of its own | "
+        "ours: the paper trains all together, here what is common is held"
+    )
 
     cost = 1.2
 

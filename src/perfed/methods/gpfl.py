@@ -42,6 +42,11 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
     """Bend features two ways: towards the embedding of their category, and for a head of one's own."""
 
     crosses = "body embeddings valve | body embeddings valve | head shares"  # fields that go down, go up and stay
+    newcomer = (
+        "the common extractor, valve and category embeddings | "
+        "fits a head of its own, under the condition that its labels make | "
+        "ours: the paper trains all together, here what is common is held"
+    )
 
     cost = 1.2
 

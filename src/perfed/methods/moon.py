@@ -17,6 +17,7 @@ class Moon(Method[Params, Params, Params, Params]):
     """Contrast each sample's feature with what the received and the client's last model make of it."""
 
     crosses = "body head | body head | body"  # fields that go down, go up and stay
+    newcomer = "the common model | serves it as it is, as everyone does | the paper's: there is nothing personal to fit"
 
     title = "MOON"
     cost = 2.0

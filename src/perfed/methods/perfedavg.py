@@ -20,6 +20,7 @@ class PerFedAvg(Method[Params, Params, Params, tuple[()]]):
     """Take the slope after a trial step on one batch, measured on a second one: the first-order version."""
 
     crosses = "body head | body head | "  # fields that go down, go up and stay
+    newcomer = "the common model | takes the one step that the model was made for | the paper's"
 
     title = "Per-FedAvg"
     cost = 2.0

@@ -9,7 +9,7 @@ from .. import trees
 from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..local.losses import proximal
-from ..method import Method, positive
+from ..method import Method, as_in_a_round, positive
 from ..server import Uploads, averaged, broadcast
 from ..task import Task
 from ..trees import Params
@@ -20,6 +20,7 @@ class PFedMe(Method[Params, Params, Params, Params]):
     """Per batch, solve roughly for the personal model near w, then draw w towards it."""
 
     crosses = "body head | body head | body head"  # fields that go down, go up and stay
+    newcomer = "the common model | solves for a personal model near it, batch by batch | the paper's"
 
     title = "pFedMe"
     cost = 5.0
@@ -32,6 +33,7 @@ class PFedMe(Method[Params, Params, Params, Params]):
     rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
     send = broadcast
+    join = as_in_a_round
 
     def __post_init__(self) -> None:
         super().__post_init__()

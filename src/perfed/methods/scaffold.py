@@ -37,6 +37,10 @@ class Scaffold(Method[Server, Down, Up, Params]):
     """Step along g − c_i + c, where c_i and c remember the gradients of the client and of everyone."""
 
     crosses = "control model | change model | body head"  # fields that go down, go up and stay
+    newcomer = (
+        "the common model and the common control variate | serves the model as it is, as everyone does | "
+        "the paper's: there is nothing personal to fit"
+    )
 
     title = "SCAFFOLD"
 
@@ -59,6 +63,9 @@ class Scaffold(Method[Server, Down, Up, Params]):
 
     def send(self, server: Server, client: int) -> Down:
         return Down(server.model, server.control)
+
+    def admit(self, server: Server) -> Server:
+        return server._replace(clients=server.clients + 1)
 
     def local(self, task: Task, down: Down, mine: Params, data: Shard) -> tuple[Up, Params]:
         x, control = down
