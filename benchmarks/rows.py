@@ -7,14 +7,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
+import numpy as np
 import torch
 
-from perfed.data import load
+from perfed.data import load, mapped
 from perfed.data.inputs import Inputs, inputs_for
 from perfed.evaluate.metrics import CATALOGUE
 from perfed.federation import Federation
@@ -298,6 +299,25 @@ def flower(scale: Scale) -> list[Row]:
     return [Row("flower", what, theirs / ours, 1.0, True, detail)]
 
 
+def in_files(scale: Scale) -> list[Row]:
+    """Rounds on samples that lie in a file beside rounds on the same in memory, and a file of 20 GB with 2 GiB allowed."""
+    memory = work.pictures(10, scale.each, spread=0)
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(Path(folder) / "x.npy", memory.x.numpy())
+        in_file = replace(memory, x=mapped.seen(np.load(Path(folder) / "x.npy", mmap_mode="r")))
+        plays = [work.Play(federation, "fedavg", Serial) for federation in (memory, in_file)]
+        near, far = warmed(*plays, repeats=3 * scale.repeats, clock=process_time)
+    share, spread = ratio(far, near)
+    what = "Rounds on a mapped file over rounds in memory, 4-layer CNN, CPU seconds"
+    rows = [Row("mapped", what, share, 1.1, False, spread)]
+    size = 20.0 if scale.repeats > 2 else 1.0
+    command = [sys.executable, "-m", "benchmarks.mapped", str(size), "2"]
+    found = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+    detail = f"RLIMIT_DATA 2 GiB; {found['samples']:,} samples in {found['seconds']:.0f} s, checked, hashed, trained, tested"
+    what = f"A round on a sparse file of {size:g} GB: GiB of private memory"
+    return [*rows, Row("mapped-large", what, found["private"] / 2**30, 2, False, detail)]
+
+
 ROWS: dict[str, Callable[[Scale], list[Row]]] = {
     **{f"limit-{name}": lambda scale, name=name: against_the_limit(name, scale) for name in work.METHODS},  # type: ignore[misc]
     "stacked": stacked,
@@ -305,6 +325,7 @@ ROWS: dict[str, Callable[[Scale], list[Row]]] = {
     "fasttext": vocabulary,
     "many": many_clients,
     **{f"memory-{name}": lambda scale, name=name: memory(name, scale) for name in ("fedper", "fedcp", "fedcac")},  # type: ignore[misc]
+    "mapped": in_files,
     "bf16": bf16,
     "run": job_of_run,
     "start": starting,

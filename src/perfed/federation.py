@@ -12,6 +12,7 @@ from torch import Tensor
 from . import keys
 from .errors import DataError
 from .local import Batch, Inputs, Shard
+from .local.shard import at_once
 
 if TYPE_CHECKING:
     from .data import Samples
@@ -194,7 +195,7 @@ class Federation:
         Args:
             client: Its number, from 0.
             part: ``train``, ``validation`` or ``test``.
-            size: Samples per batch.
+            size: Samples per batch; of very large samples there are fewer.
 
         Returns:
             The batches, one after another.
@@ -205,7 +206,7 @@ class Federation:
             >>> [len(batch.y) for batch in clients.batches(0, "test", size=100)]
             [100, 50]
         """
-        for rows in getattr(self, part)[client].split(size):
+        for rows in getattr(self, part)[client].split(at_once(self.x, size)):
             yield Batch(self.inputs(self.x[rows], None), self.y[rows], None, torch.zeros((), dtype=torch.int64))
 
     def some(self, client: int) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,7 @@ from .methods import CATALOGUE
 EXPERIMENT = ("Experiment", "runs/experiment.py")
 SETS = ("data/catalogue.py", "data/domain_sets.py")  # where the entries of data sets are
 PARTITION = tuple(f"partition/{name}.py" for name in ("owned", "pooled", "clientwise", "grouped"))
-MODEL = tuple(f"models/{name}.py" for name in ("alexnet", "cnn", "digits", "mlp", "resnet", "sensors", "text"))
+MODEL = tuple(f"models/{name}.py" for name in ("alexnet", "cnn", "digits", "efficientnet", "mlp", "resnet", "sensors", "text"))
 GROUPS = ("budget", "sampling", "join", "inputs", "text")  # settings that are made of others
 CHOICES = ("method", "partition", "model", "data")  # settings that are a name, whose options stand behind a dot
 SAID = {  # of what has no line of its own in the source
@@ -28,9 +28,7 @@ SAID = {  # of what has no line of its own in the source
     "model.head": "the classifier of the digits' network: linear, or as deep as the original's",
     "model.hidden": "width of the hidden layer, or of several",
     "model.paired": "whether two classes share one score, as they do in logistic regression",
-    "model.projector": "width of a further layer between body and head",
     "model.sparse": "whether gradients of word vectors touch only the words of a batch",
-    "model.weights": "a file of ImageNet weights to start from",
     "text.least": "how often a word must occur in the training texts to have a number of its own",
     "text.length": "words of a text that are read",
     "text.size": "entries of the vocabulary at most",
@@ -41,7 +39,9 @@ EXAMPLES = {
     "data.drop": "patient,comment", "data.label": "diagnosis", "data.missing": "-999,unknown", "data.scale": "client",
     "data.size": "64", "data.standardise": "hospital,hospital", "data.task": "regression", "data.test": "is_test",
     "data.text": "review", "device": "cuda", "inputs.mean": "60,120,0.5", "inputs.size": "32", "inputs.std": "10,20,0.1",
-    "keep": "best", "method": "fedcp", "method.step": "0.01", "model": "cnn", "model.features": "128", "model.hidden": "128,64",
+    "keep": "best", "method": "fedcp", "method.step": "0.01", "model": "cnn",
+    "model.adapters": "query,value", "model.alpha": "16", "model.rank": "8", "model.sha256": "9f86d081884c7d65",
+    "model.features": "128", "model.hidden": "128,64",
     "model.projector": "256", "model.weights": "resnet18.pth", "name": "first-try", "norm": "local_all", "out": "results",
     "partition": "natural", "partition.of": "cleveland", "partition.samples": "500", "partition.subset_of": "50",
     "sampling.drop": "0.1", "sampling.ratio": "0.5", "sampling.ratio_min": "0.1", "seeds": "0,1,2", "snapshots": "10",
@@ -135,7 +135,9 @@ def _partitions() -> dict[str, tuple[sources.Field, ...]]:
 
 
 def _models() -> dict[str, tuple[sources.Field, ...]]:
-    return {name: sources.options(made, *MODEL) for name, made in sources.constant("models/__init__.py", "MODELS").items()}
+    every = sources.fields("Beginning", "models/pretrained.py")
+    known = sources.constant("models/__init__.py", "MODELS").items()
+    return {name: (*sources.options(made, *MODEL), *every) for name, made in known}
 
 
 def _data() -> dict[str, tuple[sources.Field, ...]]:

@@ -133,7 +133,7 @@ def test_a_seed_fixes_the_weights_and_leaves_the_global_generator_alone():
         ("digits_cnn", (3, 28, 28), {"head": "stak"}, "no head of digits_cnn 'stak'; did you mean 'stack'?"),
         ("mlp", (4,), {"hidden": []}, "hidden must be one positive whole number or a list of them"),
         ("mlp", (4,), {"hiden": 3}, "no option of model mlp 'hiden'; did you mean 'hidden'?"),
-        ("resnet8", (3, 32, 32), {"weights": "x"}, "no option of model resnet8 'weights'"),
+        ("resnet8", (3, 32, 32), {"hidden": 3}, "no option of model resnet8 'hidden'"),
         ("resnet19", (3, 32, 32), {}, "no model 'resnet19'; did you mean 'resnet18'?"),
         ("mlp", (0,), {}, "positive whole numbers, got (0,)"),
     ],

@@ -4,7 +4,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from perfed.errors import DataError, InputError
+from perfed.errors import DataError
 from perfed.models import build
 
 
@@ -65,7 +65,7 @@ def test_files_that_do_not_fit_are_named(published, tmp_path):
     with pytest.raises(DataError, match=r"'conv1.weight' has shape \(64, 3, 3, 3\), expected \(64, 3, 7, 7\)"):
         resnet(path)
     written(published | {"layer1.2.conv1.weight": torch.zeros(1)}, path)
-    with pytest.raises(DataError, match="'layer1.2.conv1.weight', which ResNet-18 has not"):
+    with pytest.raises(DataError, match="'layer1.2.conv1.weight', which resnet18 has not"):
         resnet(path)
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(DataError, match="weights.pth is damaged"):
@@ -89,6 +89,6 @@ def test_code_in_a_file_is_never_run(tmp_path, capsys):
     assert "ran" not in capsys.readouterr().out
 
 
-def test_grey_pictures_cannot_use_imagenet_weights(tmp_path):
-    with pytest.raises(InputError, match="3 channels, got 1"):
-        resnet(tmp_path / "any.pth", channels=1)
+def test_grey_pictures_cannot_use_weights_for_colours(published, tmp_path):
+    with pytest.raises(DataError, match=r"'conv1.weight' has shape \(64, 3, 7, 7\), expected \(64, 1, 7, 7\)"):
+        resnet(written(published, tmp_path / "any.pth"), channels=1)

@@ -180,7 +180,7 @@ def _natural(state: State) -> str:
         return list(own)[-1]
     sent = _leaves(state.replay(0).up)
     task = state.site.task
-    if not any(name in sent for name in task.body.start):
+    if not any(name in sent for name in task.body.start or task.head.start):  # a frozen body is sent by nobody
         raise RunError(f"{state.site.method.title} uploads no part of the network, so there is nothing to attack")
     return "model" if all(name in sent for name in task.head.start) else "extractor"
 

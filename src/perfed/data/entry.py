@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..errors import InputError, suggest
 from .download import RemoteFile
+from .mapped import joined
 from .samples import Samples
 
 Array = np.ndarray[Any, Any]
@@ -170,7 +171,7 @@ def two_parts(entry: Entry, train: tuple[Tensor, Array], test: tuple[Tensor, Arr
     """Return the official training and test parts as one set."""
     (x, y), (x_test, y_test) = train, test
     return Samples(
-        torch.cat([x, x_test]),
+        joined([x, x_test]),
         torch.from_numpy(np.concatenate([y, y_test]).astype(np.int64)),
         names or entry.labels,
         test=torch.arange(len(x) + len(x_test)) >= len(x),

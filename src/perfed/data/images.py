@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ..errors import DataError, InputError, extra
+from . import mapped
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 CHUNK = 256  # pictures per task
@@ -41,7 +42,7 @@ def pictures(
     first = next((found for found in map(picture, range(count)) if found is not None), None)
     if first is None:
         raise DataError(f"none of the {count} pictures can be read" if count else "there are no pictures")
-    x = np.empty((count, *first.shape), dtype=np.uint8)
+    x = mapped.empty((count, *first.shape), np.uint8)
     good = np.ones(count, dtype=bool)
 
     def fill(start: int) -> None:
@@ -113,7 +114,7 @@ def resize(x: Tensor, size: int | None) -> Tensor:
     if size is None or tuple(x.shape[2:]) == (size, size):
         return x
     image = extra("PIL.Image", "images")
-    out = np.empty((len(x), x.shape[1], size, size), dtype=np.uint8)
+    out = mapped.empty((len(x), x.shape[1], size, size), np.uint8)
     source = x.numpy()
     grey = x.shape[1] == 1
     for position, picture in enumerate(source):

@@ -1,4 +1,4 @@
-"""The user's own data: folders of pictures, npz archives and csv tables, one client per silo."""
+"""The user's own data: folders of pictures, npz archives, csv tables and other libraries' files, one client per silo."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ import numpy as np
 import torch
 
 from ..errors import DataError, InputError, extra, suggest
-from . import csvs, images
+from . import csvs, images, mapped
 from .archives import Archive
 from .entry import Array, ReaderOptions, options_of
 from .folders import found
 from .frames import raw_of
+from .hub import hub
+from .leaf import leaf
 from .origin import Origin, Raw
+from .pfllib import pfllib
 from .portion import order, portion
 from .samples import Samples
 from .tabular import TableRoles, made, stacked
@@ -80,31 +83,43 @@ def npz(path: Path, options: ReaderOptions) -> Samples:
 
 
 def archive(path: Path, options: ReaderOptions) -> Samples:
-    """Read ``x y`` (maybe ``group groups test classes``), or ``x_train y_train x_test y_test`` (``group_train`` …)."""
+    """Read the arrays of an npz file."""
     with Archive(path) as arrays:
-        split = "x_train" in arrays
+        return named(arrays, options)
 
-        def column(key: str) -> Array | None:
-            if not split:
-                return arrays[key] if key in arrays or key in ("x", "y") else None
-            if key == "test":
-                return np.repeat([False, True], [len(arrays["y_train"]), len(arrays["y_test"])])
-            if f"{key}_train" not in arrays and key not in ("x", "y"):
-                return None
-            return np.concatenate([arrays[f"{key}_train"], arrays[f"{key}_test"]])
 
-        try:
-            samples = Samples.of(
-                column("x"),
-                column("y"),
-                classes=arrays.names("classes") or arrays.names("label_names") or None,
-                group=column("group"),
-                groups=arrays.names("groups") or None,
-                test=column("test"),
-                name=path.stem,
-            )
-        except DataError as wrong:
-            raise DataError(f"{path}: {wrong}") from wrong
+def npy(path: Path, options: ReaderOptions) -> Samples:
+    """Read a folder of ``.npy`` files, one per array, each seen where it lies: they may be larger than memory."""
+    return named(mapped.ArrayFolder(path), options)
+
+
+def named(arrays: Archive | mapped.ArrayFolder, options: ReaderOptions) -> Samples:
+    """Read ``x y`` (maybe ``group groups test classes``), or ``x_train y_train x_test y_test`` (``group_train`` …)."""
+    split = "x_train" in arrays
+
+    def column(key: str) -> Any:
+        if not split:
+            return arrays[key] if key in arrays or key in ("x", "y") else None
+        if key == "test":
+            return np.repeat([False, True], [len(arrays["y_train"]), len(arrays["y_test"])])
+        if f"{key}_train" not in arrays and key not in ("x", "y"):
+            return None
+        both = [arrays[f"{key}_{part}"] for part in ("train", "test")]
+        numbers = key == "x" and all(isinstance(each, np.memmap) and each.dtype.kind in "biuf" for each in both)
+        return mapped.joined([mapped.seen(each) for each in both]) if numbers else np.concatenate(both)
+
+    try:
+        samples = Samples.of(
+            column("x"),
+            column("y"),
+            classes=arrays.names("classes") or arrays.names("label_names") or None,
+            group=column("group"),
+            groups=arrays.names("groups") or None,
+            test=column("test"),
+            name=arrays.path.stem,
+        )
+    except DataError as wrong:
+        raise DataError(f"{arrays.path}: {wrong}") from wrong
     return sized(samples, options)
 
 
@@ -175,7 +190,7 @@ def silos(path: Path, suffix: str, read: Callable[[Path], Samples]) -> Samples:
     split = all(part.test is not None for part in parts)
     texts = None if parts[0].texts is None else tuple(text for part in parts for text in part.texts or ())
     return Samples(
-        torch.cat([part.x for part in parts]),
+        mapped.joined([part.x for part in parts]),
         torch.cat(labels),
         tuple(names),
         torch.cat([torch.full((len(part),), number) for number, part in enumerate(parts)]),
@@ -201,6 +216,10 @@ SCHEMES: dict[str, tuple[Callable[[Path, ReaderOptions], Samples], tuple[str, ..
         ("categories", "client", "columns", "decimal", "drop", "label", "missing", "scale", "task", "test", "text"),
     ),
     "folder": (folder, ("channels", "size", "skip_corrupt")),
+    "hf": (hub, ("channels", "client", "label", "size", "skip_corrupt", "test", "text")),
+    "leaf": (leaf, ()),
+    "npy": (npy, ("size",)),
     "npz": (npz, ("size",)),
     "parquet": (parquet, ("categories", "client", "columns", "drop", "label", "missing", "scale", "task", "test", "text")),
+    "pfllib": (pfllib, ()),
 }

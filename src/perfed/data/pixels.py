@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
 from ..errors import DataError
+from . import mapped
 
 
 def pixels(x: Tensor) -> Tensor:
@@ -19,9 +22,9 @@ def pixels(x: Tensor) -> Tensor:
     if x.dtype == torch.uint8:
         return x
     for factor in (255, 1):  # what ToTensor does to uint8 images is undone exactly; whole numbers stay
-        whole = [scaled(x[start : start + 1000], factor) for start in range(0, len(x), 1000)]
-        if all(block is not None for block in whole):
-            return torch.cat([block for block in whole if block is not None])
+        whole = mapped.changed(x, partial(scaled, factor=factor))
+        if whole is not None:
+            return whole
     raise DataError(
         f"x is {plain(x)} with values from {float(x.min()):g} to {float(x.max()):g}, but images are uint8 "
         "(or floats that are k/255): leave normalisation to the model, or say kind='signal'"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,8 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import DataError, PerfedError, suggest
-from .frames import is_frame, parts
+from ..errors import DataError, InputError, suggest
+from . import mapped
+from .frames import is_frame
+from .items import columns
 from .pixels import pixels, plain
 from .sheet import Sheet
 from .targets import fits, of_arrays
@@ -120,7 +122,7 @@ class Samples:
         chosen = torch.as_tensor(positions, dtype=torch.int64)
         return replace(
             self,
-            x=self.x[chosen],
+            x=mapped.chosen(self.x, chosen),
             y=self.y[chosen],
             group=None if self.group is None else self.group[chosen],
             test=None if self.test is None else self.test[chosen],
@@ -143,7 +145,7 @@ class Samples:
         categories: Iterable[str] = (),
         scale: str = "usual",
     ) -> Samples:
-        """Return your own arrays, texts, a data frame, or a map-style dataset of ``(input, label)`` or of dicts as samples.
+        """Return your own arrays, texts, a data frame, a map-style or Hugging Face dataset as samples.
 
         Of a data frame, ``y``, ``group`` and ``test`` may name columns, of dicts ``y`` a key; a column or key called ``label`` or
         ``target`` need not be named.
@@ -176,6 +178,12 @@ class Samples:
             >>> samples.kind, samples.classes, samples.y.tolist()
             ('features', ('sick', 'well'), [1, 0, 1])
         """
+        if type(x).__module__.partition(".")[0] == "datasets":  # of Hugging Face
+            from .hub import HubColumns, of
+
+            if classes is not None or groups is not None or kind is not None:
+                raise InputError("classes, groups and kind of a Hugging Face data set follow from its features; leave them out")
+            return of(x, HubColumns(y, group, test), name)
         if is_frame(x):
             from .tabular import of_frame
 
@@ -231,9 +239,9 @@ def check(samples: Samples) -> None:
     if samples.test is not None and samples.test.dtype != torch.bool:
         raise DataError(f"{name}: test is {plain(samples.test)}, but it is bool, one per sample")
     if x.dtype == torch.float32 and not bool(torch.isfinite(x.sum())):
-        bad = torch.nonzero(~torch.isfinite(x.flatten(1)).all(dim=1))  # a finite sum can overflow, so look again
-        if len(bad):
-            raise DataError(f"{name}: sample {int(bad[0])} has a value that is not a finite number")
+        bad = mapped.first_bad(x)  # a finite sum can overflow, so look again
+        if bad is not None:
+            raise DataError(f"{name}: sample {bad} has a value that is not a finite number")
 
 
 def within(name: str, what: str, values: Tensor, names: tuple[str, ...]) -> None:
@@ -271,15 +279,18 @@ def contents(samples: Samples) -> str:
 
 
 def inputs_of(x: Any, kind: str | None) -> tuple[Tensor, str]:
-    """Return ``x`` with the dtype and order of axes of its kind, and the kind."""
-    tensor = x if isinstance(x, Tensor) else torch.from_numpy(np.require(x, requirements=["C", "W"]))
+    """Return ``x`` with the dtype and order of axes of its kind, and the kind; what lies in a file stays there if it fits."""
+    tensor = x if isinstance(x, Tensor) else mapped.seen(x)
     if kind is None:
         kind = guess(tensor)
     if kind not in KINDS:
         raise suggest("kind of samples", kind, KINDS)
-    if kind == "image":
-        return pixels(tensor).contiguous(), kind
-    return tensor.to(KINDS[kind][0]).contiguous(), kind
+    tensor = pixels(tensor) if kind == "image" else tensor
+    dtype = KINDS[kind][0]
+    if tensor.dtype == dtype and tensor.is_contiguous():
+        return tensor, kind
+    made = mapped.changed(tensor, lambda block: block.to(dtype))
+    return tensor.to(dtype) if made is None else made, kind
 
 
 def guess(x: Tensor) -> str:
@@ -322,29 +333,3 @@ def mask(test: Any) -> Tensor:
     if array.dtype != np.bool_ and not set(np.unique(array).tolist()) <= {0, 1}:
         raise DataError(f"test is {array.dtype} with values other than 0 and 1, but it says test or not of each sample")
     return torch.from_numpy(array.astype(np.bool_))
-
-
-def columns(dataset: Any, label: str | None = None) -> tuple[Any, list[Any]]:
-    """Return inputs and labels of a map-style dataset of pairs, or of dicts of which ``label`` names the label."""
-    if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
-        kind = type(dataset).__name__
-        raise DataError(f"a {kind} has no length or cannot be indexed; give arrays x and y, or a map-style dataset")
-    if len(dataset) == 0:
-        raise DataError("the dataset is empty")
-    inputs: list[Any] = []
-    labels: list[Any] = []
-    for position in range(len(dataset)):
-        try:
-            item = dataset[position]
-            value, target = [item[key] for key in parts(item, label)] if isinstance(item, Mapping) else item[:2]
-        except PerfedError:
-            raise
-        except (TypeError, ValueError, IndexError, KeyError) as wrong:
-            raise DataError(f"item {position} of the dataset is not a pair (input, label)") from wrong
-        inputs.append(value if isinstance(value, str) else np.asarray(value))
-        labels.append(target.item() if hasattr(target, "item") else target)
-    shapes = {value.shape for value in inputs if not isinstance(value, str)}
-    if len(shapes) > 1:
-        odd = next(i for i, value in enumerate(inputs) if value.shape != inputs[0].shape)
-        raise DataError(f"item {odd} of the dataset has the shape {inputs[odd].shape}, item 0 has {inputs[0].shape}")
-    return (np.stack(inputs) if shapes else inputs), labels

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ..errors import DataError, suggest
-from . import own
+from . import mapped, own
 from .catalogue import CATALOGUE
 from .download import Progress, cache, obtain, unpacked
 from .entry import Entry, ReaderOptions, chosen, options_of
@@ -23,7 +23,7 @@ Root = str | os.PathLike[str] | None
 
 
 def load(name: str, *, root: Root = None, **options: Any) -> Samples:
-    """Return a data set of the catalogue, or your own as ``folder:PATH``, ``npz:PATH`` or ``csv:PATH``.
+    """Return a data set of the catalogue, or your own as ``folder:PATH``, ``csv:PATH`` and the like.
 
     The files are looked for in ``root``, then in the folder PERFED_DATA, then in the cache of ``perfed data fetch``.
     """
@@ -65,7 +65,7 @@ def joined(entry: Entry, root: Root, options: ReaderOptions) -> Samples:
         )
     parts = [read(CATALOGUE[domain], root, replace(options, domains=None)) for domain in domains]
     return Samples(
-        torch.cat([colour(part.x) for part in parts]),
+        mapped.joined([colour(part.x) for part in parts]),
         torch.cat([part.y for part in parts]),
         entry.labels,
         torch.cat([torch.full((len(part),), number) for number, part in enumerate(parts)]),

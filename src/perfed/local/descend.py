@@ -71,7 +71,7 @@ def descend(
         return _around(held, loss, start, batches, budget, decay)
     moving = [leaf.is_floating_point() and not trees.is_state(path) for path, leaf in zip(paths, old, strict=True)]
     decays = [budget.weight_decay if decay is None else decay(path) for path in paths]
-    first = next(batches := iter(batches), None)
+    first = next(batches := iter(batches), None) if old else None  # of a frozen part there is nothing
     if first is None:
         return trees.clone(start)
     engine = _eager if not private.stacked(first.key) else behind_the_axis if private.VMAP else within_the_axis

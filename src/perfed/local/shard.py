@@ -201,7 +201,7 @@ class Shard:
             place = torch.arange(len(self.rows), device=self.key.device)
             yield Batch(self.inputs(self.x[self.rows], None), self.y[self.rows], (place < self.size).float(), self.key)
             return
-        for rows in torch.split(self.rows, 1000):
+        for rows in torch.split(self.rows, at_once(self.x)):
             yield Batch(self.inputs(self.x[rows], None), self.y[rows], None, self.key)
 
     def hold_out(self, fraction: float, key: Tensor | None = None) -> tuple["Shard", "Shard"]:
@@ -245,6 +245,11 @@ class Shard:
     def total(self) -> Tensor:
         """Return the number of the client's training samples, as a tensor."""
         return torch.tensor(float(len(self.rows)), device=self.rows.device) if self.size is None else self.size.float()
+
+
+def at_once(x: Tensor, most: int = 1000) -> int:
+    """Return how many stored samples are turned into inputs at once where no step's size says so."""
+    return max(1, min(most, _BLOCK // (x[0].numel() or 1)))
 
 
 def _in_pieces(see: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

@@ -11,13 +11,15 @@ from ..errors import InputError, suggest
 from .alexnet import alexnet_bn
 from .cnn import cnn, cnn_bn
 from .digits import digits_cnn
+from .efficientnet import efficientnet_lite0
 from .mlp import amazon_mlp, logistic, mlp
 from .network import Network, wrap
+from .pretrained import OPTIONS, prepared
 from .resnet import resnet8, resnet10, resnet18
 from .sensors import harcnn
 from .text import fasttext
 
-__all__ = ["MODELS", "Network", "build", "fits", "options_of", "usual", "wrap"]
+__all__ = ["MODELS", "OPTIONS", "Network", "build", "fits", "options_of", "prepared", "usual", "wrap"]
 
 MODELS: dict[str, Callable[..., Network]] = {
     "alexnet_bn": alexnet_bn,
@@ -25,6 +27,7 @@ MODELS: dict[str, Callable[..., Network]] = {
     "cnn": cnn,
     "cnn_bn": cnn_bn,
     "digits_cnn": digits_cnn,
+    "efficientnet_lite0": efficientnet_lite0,
     "fasttext": fasttext,
     "harcnn": harcnn,
     "logistic": logistic,
@@ -40,6 +43,7 @@ TAKES: dict[str, tuple[str, ...]] = {  # network → kinds of data it is for; ml
     "cnn": ("image",),
     "cnn_bn": ("image",),
     "digits_cnn": ("image",),
+    "efficientnet_lite0": ("image", "signal"),
     "fasttext": ("tokens",),
     "harcnn": ("signal",),
     "logistic": ("features", "image", "signal"),
@@ -86,13 +90,15 @@ def build(
         raise InputError(f"a network needs at least one score, got {classes}")
     if name == "fasttext":
         options["vocabulary"] = vocabulary
+    later = {option: options.pop(option) for option in OPTIONS if option in options}
     if seed is None:
-        return MODELS[name](tuple(shape), classes, **options)
+        return prepared(MODELS[name](tuple(shape), classes, **options), name, **later)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return MODELS[name](tuple(shape), classes, **options)
+        return prepared(MODELS[name](tuple(shape), classes, **options), name, **later)
 
 
 def options_of(name: str) -> list[str]:
-    """Return the names of the options of model ``name``."""
-    return [option for option in signature(MODELS[name]).parameters if option not in ("shape", "classes", "vocabulary")]
+    """Return the names of the options of model ``name``: its own, and those that every network has."""
+    own = [option for option in signature(MODELS[name]).parameters if option not in ("shape", "classes", "vocabulary")]
+    return [*own, *OPTIONS]

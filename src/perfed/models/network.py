@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError, suggest
+from .foreign import PlainOutput, is_foreign
 
 
 class Network(nn.Module):
@@ -43,17 +44,23 @@ def wrap(module: nn.Module, head: str | None = None, example: Tensor | None = No
     """Return a copy of ``module`` with children ``body`` and ``head`` that computes the same.
 
     The head is the last linear layer, or the submodule named ``head`` (such as ``classifier.6``). It must be the last
-    step of the module's forward pass; with an ``example`` input this is checked.
+    step of the module's forward pass; with an ``example`` input this is checked. A classifier of ``transformers`` or
+    ``peft`` is taken too; what is frozen in it stays so, its head excepted.
     """
     parts = (getattr(module, "body", None), getattr(module, "head", None))
     if head is None and all(isinstance(part, nn.Module) for part in parts):
         return copy.deepcopy(module)
+    foreign = is_foreign(module)
+    if foreign:
+        module, head = PlainOutput(module), f"inner.{head}" if head is not None else None
     name = _last_linear(module) if head is None else head
     if not name or name not in dict(module.named_modules()):
         raise suggest("submodule", name, [path for path, _ in module.named_modules() if path])
     network = _halves(copy.deepcopy(module), name)
     if example is not None:
         _check(module, network, name, example)
+    if foreign:
+        network.head.requires_grad_(True)  # peft freezes all that it does not adapt
     return network
 
 

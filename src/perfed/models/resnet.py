@@ -1,13 +1,10 @@
 """ResNets with the ImageNet stem: 8 and 10 layers as in FedCAC, 18 layers as in FedCP, GPFL and DualFed."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from ..errors import DataError, InputError
 from .network import Network, image
 
 
@@ -68,64 +65,12 @@ def resnet10(shape: Sequence[int], classes: int) -> Network:
     return _resnet(shape, classes, "resnet10", (1, 1, 1, 1))
 
 
-def resnet18(shape: Sequence[int], classes: int, *, weights: str | Path | None = None, projector: int | None = None) -> Network:
-    """Two blocks of 64, 128, 256 and 512 channels each; ``weights`` is a torchvision .pth or a safetensors file.
-
-    ``projector`` is the hidden width of two layers between encoder and classifier, as DualFed's baselines have them;
-    they belong to the body.
-    """
-    network = _resnet(shape, classes, "resnet18", (2, 2, 2, 2))
-    if weights is not None:
-        load_encoder(network.body, Path(weights), shape[0])
-    if projector is None:
-        return network
-    if isinstance(projector, bool) or not isinstance(projector, int) or projector < 1:
-        raise InputError(f"projector must be a hidden width of at least 1, such as 256, got {projector!r}")
-    width = 512
-    layers = [nn.Linear(width, projector), nn.ReLU(), nn.BatchNorm1d(projector), nn.Linear(projector, width)]
-    projected = nn.Sequential(*layers, nn.BatchNorm1d(width))
-    return Network(nn.Sequential(OrderedDict(encoder=network.body, projector=projected)), network.head)
+def resnet18(shape: Sequence[int], classes: int) -> Network:
+    """Two blocks of 64, 128, 256 and 512 channels each; torchvision's weights fit."""
+    return _resnet(shape, classes, "resnet18", (2, 2, 2, 2))
 
 
 def _resnet(shape: Sequence[int], classes: int, name: str, depths: Sequence[int]) -> Network:
     channels, _, _ = image(shape, name)
     encoder = Encoder(channels, depths)
     return Network(encoder, nn.Linear(encoder.width, classes))
-
-
-def load_encoder(encoder: nn.Module, path: Path, channels: int = 3) -> None:
-    """Copy ImageNet weights into ``encoder``; the file's last layer is not used."""
-    if channels != 3:
-        raise InputError(f"ImageNet weights need pictures with 3 channels, got {channels}; leave weights out")
-    stored = {name: tensor for name, tensor in _read(path).items() if not name.startswith("fc.")}
-    wanted = encoder.state_dict()
-    for name, tensor in wanted.items():
-        if name.endswith("num_batches_tracked"):  # files from before 2018 have no such counter
-            stored.setdefault(name, tensor)
-        elif name not in stored:
-            raise DataError(f"{path} has no '{name}'; expected the weights of a torchvision ResNet-18")
-        elif stored[name].shape != tensor.shape:
-            found, right = tuple(stored[name].shape), tuple(tensor.shape)
-            raise DataError(f"{path}: '{name}' has shape {found}, expected {right} as in torchvision's ResNet-18")
-    extra = sorted(set(stored) - set(wanted))
-    if extra:
-        raise DataError(f"{path} has '{extra[0]}', which ResNet-18 has not; expected the weights of a torchvision ResNet-18")
-    encoder.load_state_dict(stored)
-
-
-def _read(path: Path) -> dict[str, Tensor]:
-    if not path.is_file():
-        raise DataError(f"no file of weights at {path}; download torchvision's resnet18 .pth and give its path")
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            found = load_file(path)
-        else:
-            found = torch.load(path, map_location="cpu", weights_only=True)  # never runs code from the file
-    except Exception as problem:  # what the two readers raise on damaged files is not documented
-        reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
-        raise DataError(f"{path} is damaged or holds more than weights: {reason}") from problem
-    if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
-        raise DataError(f"{path} is not a table of weights by name; save the model's state_dict")
-    return {str(name): value.detach() for name, value in found.items()}

@@ -277,12 +277,15 @@ def _network(
         return models.build(choice.name, shape=shape, classes=classes, vocabulary=vocabulary, **options)
     if made is None:
         made = code.find(choice.name, "model")
+    later: dict[str, Any] = {}
     if isinstance(made, Callable) and not isinstance(made, nn.Module):  # type: ignore[arg-type]
         offered = {"shape": shape, "classes": classes, "vocabulary": vocabulary}
-        made = code.called_with(made, "model", offered, choice.options)
+        later = {name: value for name, value in choice.options.items() if name in models.OPTIONS and not code.takes(made, name)}
+        made = code.called_with(made, "model", offered, {k: v for k, v in choice.options.items() if k not in later})
     if not isinstance(made, nn.Module):
         raise InputError(f"a model is a name, an nn.Module or a function that makes one, got {type(made).__name__}")
-    return made if isinstance(getattr(made, "body", None), nn.Module) else models.wrap(made, example=example.to(_place(made)))
+    own = made if isinstance(getattr(made, "body", None), nn.Module) else models.wrap(made, example=example.to(_place(made)))
+    return models.prepared(own, choice.name, **later) if later else own
 
 
 def _place(module: nn.Module) -> torch.device:

@@ -179,6 +179,15 @@ def _source_hash(thing: Any) -> str | None:
         return None
 
 
+def takes(maker: Any, name: str) -> bool:
+    """Return whether a user's function has a parameter of this name, or takes any."""
+    try:
+        own = inspect.signature(maker).parameters
+    except (TypeError, ValueError):
+        return False
+    return name in own or any(p.kind is p.VAR_KEYWORD for p in own.values())
+
+
 def called_with(maker: Any, what: str, offered: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
     """Call a user's function with those of ``offered`` that it takes by name, and with its own options."""
     try:

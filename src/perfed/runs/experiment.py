@@ -35,7 +35,7 @@ class Experiment(BaseModel):
     Args:
         method: how clients learn together.
         model: the network.
-        data: a data set of the list, or one's own as ``folder:PATH``, ``npz:PATH`` or ``csv:PATH``.
+        data: a data set of the list, or one's: ``folder:PATH``, ``csv:``, ``npz:``, ``npy:``, ``hf:``, ``leaf:`` or ``pfllib:``.
         partition: who owns which samples.
         clients: how many; by default one per group for domains and natural, else 20.
         rounds: how often clients and server exchange.
@@ -87,7 +87,7 @@ class Experiment(BaseModel):
 
     method: Choice = Choice(name="fedavg")  # how clients learn together; method.* are its fields
     model: Choice = Choice(name="mlp", open=True)  # the network; by default one that fits the data; model.* are its options
-    data: Choice = Choice(name="digits")  # a data set of the list, or your own as folder:PATH, npz:PATH or csv:PATH
+    data: Choice = Choice(name="digits")  # of the list, or your own as folder:, csv:, npz:, npy:, hf:, leaf: or pfllib:PATH
     partition: Choice = Choice(name="dirichlet", open=True)  # who owns which samples; by default the data's own groups, if any
     clients: int | None = None  # None: one per group for domains and natural, else 20
     rounds: int = 50  # how often clients and server exchange

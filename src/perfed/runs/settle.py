@@ -1,10 +1,12 @@
 """What an experiment leaves open is settled by its data; and who the clients are, in a sentence."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import models
 from ..data import Samples
 from ..federation import Federation
+from ..models.weights import hashed
 from .choice import Choice
 from .experiment import Experiment
 from .unseen import kept_out
@@ -28,6 +30,11 @@ def settled(experiment: Experiment, samples: Samples) -> Experiment:
         changed["partition"] = Choice(name=partition(experiment.clients, samples))
     if experiment.model.open:
         changed["model"] = Choice(name=network(samples))
+    given = experiment.model.options
+    if "weights" in given and "sha256" not in given and Path(str(given["weights"])).expanduser().is_file():
+        # A frozen body stands in no checkpoint and in no message: its file must be the same for ever and everywhere.
+        told = hashed(Path(str(given["weights"])).expanduser())
+        changed["model"] = experiment.model.model_copy(update={"options": given | {"sha256": told}})
     return experiment.but(**changed) if changed else experiment
 
 

@@ -69,7 +69,8 @@ class PersonalModel(nn.Module):
         self.facts = _facts(federation, client)  # what a user of the model must know of its data
         self.columns = None if federation.columns is None else federation.columns[client]  # of a table, as it was coded
         stored = federation.x.new_empty(0, *federation.x.shape[1:])  # a stored sample's form, and none of them
-        self._hold(site.method, site.task.hollow(), federation.inputs, stored, {"down": down, "mine": mine})
+        whole = {"down": down, "mine": mine, "frozen": site.task.fixed}
+        self._hold(site.method, site.task.hollow(), federation.inputs, stored, whole)
 
     @classmethod
     def again(cls, made: "Made", whole: Tree, name: str, number: int) -> "PersonalModel":
@@ -88,7 +89,7 @@ class PersonalModel(nn.Module):
             name = path.replace(".", "_")
             self._names.append(name)
             own = leaf.detach().clone()
-            if own.is_floating_point() and not trees.is_state(path):
+            if own.is_floating_point() and not trees.is_state(path) and not path.startswith("frozen/"):
                 self.register_parameter(name, nn.Parameter(own))
             else:
                 self.register_buffer(name, own)
@@ -105,7 +106,7 @@ class PersonalModel(nn.Module):
     def scores(self, leaves: Sequence[Tensor], x: Tensor) -> Tensor:
         """Return the scores of network inputs with other tensors in the own ones' places."""
         whole = trees.rebuild(self.like, leaves)
-        task = self.task if self.training else self.task.served
+        task = (self.task if self.training else self.task.served).fixing(whole["frozen"])
         return self.method.predict(task, whole["down"], whole["mine"], x)
 
     def raw(self, x: Tensor) -> Tensor:

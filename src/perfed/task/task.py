@@ -124,6 +124,28 @@ class Task:
         body, head = (part.hollow(keep=False) for part in (self.body, self.head))
         return replace(self, body=body, head=head, parts={name: part.hollow(keep=True) for name, part in self.parts.items()})
 
+    @property
+    def fixed(self) -> Params:
+        """The network's frozen tensors, which no method sees and nothing sends."""
+        return self.body.fixed | self.head.fixed
+
+    def fixing(self, fixed: Params) -> "Task":
+        """Return this task with other frozen tensors in place of its own.
+
+        Args:
+            fixed: Tensors by name, those of `fixed`.
+
+        Returns:
+            A task that computes with them.
+
+        Example:
+            >>> from perfed.testing import task
+            >>> task().fixing({}).fixed
+            {}
+        """
+        parts = (replace(part, fixed={name: fixed[name] for name in part.fixed}) for part in (self.body, self.head))
+        return replace(self, **dict(zip(("body", "head"), parts, strict=True)))  # type: ignore[arg-type]
+
     def params(self) -> Params:
         """Return a fresh copy of the common start: parameters and running state.
 
@@ -302,7 +324,7 @@ class Task:
     @property
     def dtype(self) -> torch.dtype:
         """The type of the network's parameters."""
-        own = (*self.body.start.values(), *self.head.start.values())
+        own = (*self.body.start.values(), *self.head.start.values(), *self.fixed.values())
         return next(leaf.dtype for leaf in own if leaf.is_floating_point())
 
     @property

@@ -22,6 +22,7 @@ from .site import Private, Site
 from .store import Store
 
 _ROOM = 256 << 20  # bytes that a chunk's states and inputs may take
+_WHOLE = 1 << 31  # bytes of inputs that one client may have in a part
 _GROUPS = 64  # chunks whose padded row numbers are kept from round to round
 
 
@@ -194,4 +195,8 @@ def why_not(site: Site) -> str:
     modules = [m for part in parts for m in part.skeleton.training.modules()]
     if any(isinstance(m, nn.Embedding) and m.sparse for m in modules):
         return "an embedding with sparse gradients has no stacked form (model.sparse=false has)"
+    fed = site.federation
+    most = max(len(rows) for own in (fed.train, fed.validation, fed.test) for rows in own)
+    if 4 * most * fed.x[0].numel() > _WHOLE:
+        return f"a client's {most:,} samples are tested at once there, and they are too large for that"
     return ""
