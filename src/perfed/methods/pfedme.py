@@ -10,6 +10,7 @@ from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..local.losses import proximal
 from ..method import Method, positive
+from ..method.search import log
 from ..server import Uploads, averaged, broadcast
 from ..task import Task
 from ..trees import Params
@@ -20,6 +21,7 @@ class PFedMe(Method[Params, Params, Params, Params]):
     """Per batch, solve roughly for the personal model near w, then draw w towards it."""
 
     crosses = "body head | body head | body head"  # fields that go down, go up and stay
+    search = {"spring": log(1, 50), "personal_lr": log(0.003, 0.1)}  # worth tuning, and in which range
 
     title = "pFedMe"
     cost = 5.0
