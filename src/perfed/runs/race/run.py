@@ -138,7 +138,7 @@ def _go(job: Job, total: Callable[[int], None] | None) -> RaceFolder:
     job.say(f"{start}; {purse.share:,.0f} client-steps a method to race and {purse.total:,.0f} in all")
     for name, why in plan.left_out.items():
         job.say(f"{name} cannot run here: {why}")
-    _race(job)
+    contend(job)
     best = {racer.name: found[0] for racer in plan.racers if (found := _alive(job, racer))}
     if not best:
         raise InputError(f"no setting of any method came through: {_first_reason(job)}; a smaller budget.lr range may help")
@@ -159,7 +159,7 @@ def rounds(job: Job) -> int:
     return found
 
 
-def _race(job: Job) -> None:
+def contend(job: Job) -> None:
     """Race to the last rung: of every method a third goes on each time."""
     drawn = job.folder.standings["drawn"]
     for rung, size in enumerate(job.plan.sizes):
@@ -207,7 +207,7 @@ def _train(job: Job, going: Mapping[str, Sequence[Candidate]], rung: int) -> Non
         for one in going[racer.name]:
             until = _until(job, one, racer, rung)
             try:
-                folder, asked = _begun(job, one, racer, until)
+                folder, asked = begun_run(job, one, racer, until)
             except InputError as wrong:  # a value that the method refuses: it falls out before it began
                 one.why, one.rung = str(wrong), rung
                 continue
@@ -242,7 +242,7 @@ def _until(job: Job, one: Candidate, racer: Racer, rung: int) -> int:
     return max(one.rounds + 1, min(until, round(full * (1 + LOOSE))), round(full * (1 - LOOSE)))
 
 
-def _begun(job: Job, one: Candidate, racer: Racer, until: int) -> tuple[RunFolder, Experiment]:
+def begun_run(job: Job, one: Candidate, racer: Racer, until: int) -> tuple[RunFolder, Experiment]:
     """Return a candidate's run, made or given more rounds where necessary."""
     folder = job.folder.candidate(racer.name, one.number)
     place = {"out": folder.path.parent, "name": folder.path.name, "seeds": (job.plan.seed,), "snapshots": 0}
