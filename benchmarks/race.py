@@ -20,9 +20,16 @@ from perfed.runs.race.run import Job, begun_run, contend
 from perfed.runs.race.stand import judge, ranked
 
 OUT = Path(__file__).parent / "results" / "race.json"
-COMMON = ["validation=0.2", "test=0.2"]
+COMMON = ["validation=0.3", "test=0.2"]
 FEDERATIONS = {
-    "digits": ["methods=fedper,ditto,fedcp", "data=digits", "partition=dirichlet", "partition.alpha=0.3", "clients=10", "rounds=36"],
+    "digits": [
+        "methods=fedper,ditto,fedcp",
+        "data=digits",
+        "partition=dirichlet",
+        "partition.alpha=0.3",
+        "clients=10",
+        "rounds=36",
+    ],
     "domains": ["methods=fedper,ditto,fedcp", "data=digits_domains", "model=mlp", "rounds=36"],
     "har": ["methods=ditto,fedcp", "data=har", "data.fraction=0.1", "partition=natural", "rounds=18"],
 }
@@ -74,7 +81,10 @@ def main(names: list[str], seeds: int) -> None:
             kept = json.loads(OUT.read_text()) if OUT.exists() else []
             kept = [row for row in kept if (row["federation"], row["seed"]) != (name, seed)] + [found]
             OUT.write_text(json.dumps(kept, indent=1) + "\n")
-            print(f"{name} seed {seed}: {found['points']:.2f} points behind at {100 * found['share']:.1f} % of the steps", flush=True)
+            print(
+                f"{name} seed {seed}: {found['points']:.2f} points behind at {100 * found['share']:.1f} % of the steps",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

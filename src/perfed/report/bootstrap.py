@@ -39,7 +39,8 @@ def draws(values: Array, counts: Array, seed: int = 0) -> tuple[Array, Array]:
         seed: what is drawn from.
     """
     _, seeds, clients = values.shape
-    often = [_often(keys.bits(keys.key(seed, "bootstrap", what), DRAWS * n).numpy() % n, n) for what, n in enumerate((seeds, clients))]
+    key = keys.key(seed, "bootstrap")
+    often = [_often(keys.bits(keys.fold(key, place), DRAWS * n).numpy() % n, n) for place, n in enumerate((seeds, clients))]
     known = ~np.isnan(values)
     weight = known * counts[None, None, :]
     worth = weight * np.where(known, values, 0.0)

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from ..errors import RunError
 from ..evaluate.metrics import Metric, known
 from ..evaluate.scores import Line
-from ..evaluate.summary import choose, rates
+from ..evaluate.summary import average, choose, rates, tested
 from ..runs.experiment import Experiment
 from ..runs.race.draw import said
 from ..runs.race.folder import RaceFolder
-from ..runs.race.plan import Racer, RacePlan
+from ..runs.race.plan import RacePlan, Racer
 from ..runs.race.stand import first, validated
+from ..units import signed, weighed
 from .bootstrap import Interval, draws, interval
 from .helped import verdict
 from .read import Record, read
@@ -173,11 +174,9 @@ class Raced:
 
     def curve(self, racer: str, number: int) -> tuple[list[int], list[float]]:
         """Return the validation score of a candidate round by round."""
-        from ..evaluate.summary import average, tested
-
-        lines = self.folder.candidate(racer, number).seed(self.plan.seed).lines.read()
-        scored = tested(lines, "validation")
-        return [line["round"] for line in scored], [average(line["validation"], self.asked.report, self.asked.choose) for line in scored]
+        lines = tested(self.folder.candidate(racer, number).seed(self.plan.seed).lines.read(), "validation")
+        by, report = self.asked.choose, self.asked.report
+        return [line["round"] for line in lines], [average(line["validation"], report, by) for line in lines]
 
 
 def columns(raced: Raced) -> tuple[list[str], list[list[str]]]:
@@ -201,14 +200,10 @@ def columns(raced: Raced) -> tuple[list[str], list[list[str]]]:
 
 
 def _bytes(count: float) -> str:
-    from ..units import weighed
-
     return weighed(count) if count else "nothing"
 
 
 def _spanned(gap: Interval, digits: int) -> str:
-    from ..units import signed
-
     return f"{signed(gap.value, digits)} [{signed(gap.low, digits)}, {signed(gap.high, digits)}]"
 
 

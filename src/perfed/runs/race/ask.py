@@ -1,7 +1,7 @@
 """What a person asks of a race: a YAML file and words, or keyword arguments, as methods, ranges and a budget."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,10 @@ class Wanted:
     def tested(self) -> tuple[int, ...]:
         """The fresh seeds."""
         return self.seeds or tuple(n for n in (*FRESH, 0) if n != self.seed)[: len(FRESH)]
+
+    def elsewhere(self, out: Path) -> "Wanted":
+        """Return the same race in another folder."""
+        return replace(self, experiments=tuple(one.but(out=out) for one in self.experiments))
 
 
 def load(path: Path | str | None, overrides: Sequence[str] = (), *, alone: bool = False) -> Wanted:

@@ -14,8 +14,9 @@ from ..assemble import AnyMethod, method_of, stretched
 from ..experiment import Choice, Experiment
 from .meter import Meter
 
-CANDIDATES, FRESH = 12, (1, 2, 3)  # settings of every method, and the seeds on which the best of each is tested
+CANDIDATES, FRESH = 20, (1, 2, 3)  # settings of every method, and the seeds on which the best of each is tested
 DIVIDE = 3  # one of so many candidates reaches the next rung, which is so many times as long
+LAST = 2  # candidates of a method that are run to the end: early scores are too noisy to leave one alone
 MOST = 3**5  # candidates of a method
 ALWAYS = ("local", "fedavgft")  # what collaborating has to beat, with the same budget
 LR = "budget.lr"
@@ -82,8 +83,8 @@ class RacePlan:
     def sizes(self) -> list[int]:
         """How many candidates of a method are in each rung."""
         found = [self.candidates]
-        while found[-1] > 1:
-            found.append(max(1, found[-1] // DIVIDE))
+        while found[-1] > LAST:
+            found.append(max(LAST, found[-1] // DIVIDE))
         return found
 
     @property

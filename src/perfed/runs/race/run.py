@@ -151,16 +151,17 @@ def _first_reason(job: Job) -> str:
 
 
 def rounds(job: Job) -> int:
-    """Return about how many rounds a race has, the start of each run counted as one; what is done already counts as well."""
+    """Return about how many rounds a race has to go, the start of each run counted as one."""
     plan, found = job.plan, 0
     for racer in plan.racers:
         full = job.length(racer)
         found += round(full * plan.runs) + plan.candidates + plan.tested * (full + 1)
-    return found
+    done = sum(seed.reached + 1 for run in job.folder.runs for seed in run.seeds.values() if seed.reached is not None)
+    return max(found - done, 0)
 
 
 def contend(job: Job) -> None:
-    """Race to the last rung: of every method a third goes on each time."""
+    """Race to the last rung: of every method a third goes on each time, two to the end."""
     drawn = job.folder.standings["drawn"]
     for rung, size in enumerate(job.plan.sizes):
         if rung == 0:
@@ -204,8 +205,9 @@ def _train(job: Job, going: Mapping[str, Sequence[Candidate]], rung: int) -> Non
     cells, who = [], dict[str, tuple[Candidate, Racer]]()
     shared = job.ready.blind
     for racer in job.plan.racers:
+        ends = {one.number: _until(job, one, racer, rung, len(going[racer.name])) for one in going[racer.name]}
         for one in going[racer.name]:
-            until = _until(job, one, racer, rung)
+            until = ends[one.number]
             try:
                 folder, asked = begun_run(job, one, racer, until)
             except InputError as wrong:  # a value that the method refuses: it falls out before it began
@@ -231,14 +233,14 @@ def _train(job: Job, going: Mapping[str, Sequence[Candidate]], rung: int) -> Non
             judge(one, lines.read(one.rounds), racer.experiment)
 
 
-def _until(job: Job, one: Candidate, racer: Racer, rung: int) -> int:
-    """Return the round in which a rung ends for a candidate; the last one spends what is left of the method's share."""
+def _until(job: Job, one: Candidate, racer: Racer, rung: int, among: int) -> int:
+    """Return the round in which a rung ends for a candidate; in the last one it spends its part of what is left of the share."""
     purse, method = job.ready.purse, job.method(one, racer)
     if rung < len(job.plan.sizes) - 1:
         return max(one.rounds + 1, purse.length(racer, method, job.plan.shares[rung]))
     spent = sum(own.steps for own in job.everybody[racer.name])
     full = purse.length(racer, method)
-    until = purse.meters[racer.name].rounds(method, purse.share - spent, one.rounds)
+    until = purse.meters[racer.name].rounds(method, (purse.share - spent) / among, one.rounds)
     return max(one.rounds + 1, min(until, round(full * (1 + LOOSE))), round(full * (1 - LOOSE)))
 
 
