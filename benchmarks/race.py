@@ -22,16 +22,9 @@ from perfed.runs.race.stand import judge, ranked
 OUT = Path(__file__).parent / "results" / "race.json"
 COMMON = ["validation=0.3", "test=0.2"]
 FEDERATIONS = {
-    "digits": [
-        "methods=fedper,ditto,fedcp",
-        "data=digits",
-        "partition=dirichlet",
-        "partition.alpha=0.3",
-        "clients=10",
-        "rounds=36",
-    ],
-    "domains": ["methods=fedper,ditto,fedcp", "data=digits_domains", "model=mlp", "rounds=36"],
-    "har": ["methods=ditto,fedcp", "data=har", "data.fraction=0.1", "partition=natural", "rounds=18"],
+    "digits": ["methods=fedper,ditto", "data=digits", "partition.alpha=0.3", "clients=10", "rounds=27"],
+    "domains": ["methods=fedper,ditto", "data=digits_domains", "model=mlp", "rounds=27"],
+    "har": ["methods=ditto", "data=har", "data.fraction=0.1", "partition=natural", "rounds=18"],
 }
 
 
@@ -50,7 +43,7 @@ def study(name: str, seed: int, folder: Path) -> dict[str, Any]:
         for one in everybody:
             racer = racers[one.racer]
             until = max(one.rounds, made.purse.length(racer, job.method(one, racer)))
-            whole += made.purse.meters[racer.name].spent(job.method(one, racer), 0, until)
+            whole += made.purse.meters[racer.name].spent(job.method(one, racer), 0, until, served=True)
             run, setting = begun_run(job, one, racer, until)
             one.rounds = until
             if not run.seed(seed).finished(until):

@@ -21,7 +21,7 @@ class PFedMe(Method[Params, Params, Params, Params]):
     """Per batch, solve roughly for the personal model near w, then draw w towards it."""
 
     crosses = "body head | body head | body head"  # fields that go down, go up and stay
-    search = {"spring": log(1, 50), "personal_lr": log(0.003, 0.1)}  # worth tuning, and in which range
+    search = {"budget.lr": log(0.001, 0.05), "spring": log(1, 15), "personal_lr": log(0.003, 0.1)}  # ηλ stays below 1
 
     title = "pFedMe"
     cost = 5.0

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ... import keys
-from ...errors import extra
+from ...errors import InputError, extra
 from ...method.search import Among, Between, Space
+from ..assemble import method_of
 from .plan import LR, Racer
 
 Values = dict[str, Any]  # what a candidate sets, by field; nothing is the method's own setting
+
+LONG = 10**6  # rounds into which any schedule fits
 
 
 def spread(racer: Racer, count: int, seed: int) -> list[Values]:
@@ -31,9 +34,18 @@ def spread(racer: Racer, count: int, seed: int) -> list[Values]:
         drawn = {name: racer.search[name].at(place) for name, place in zip(names, places, strict=True)}
         if len(found) % 2 and LR in drawn:
             drawn = {LR: drawn[LR]}
-        if drawn not in found:
+        if drawn not in found and _makes(racer, drawn):
             found.append(drawn)
     return found
+
+
+def _makes(racer: Racer, values: Values) -> bool:
+    """Return whether a method takes these values together."""
+    try:
+        method_of(racer.setting(values, LONG))
+    except InputError:
+        return False
+    return True
 
 
 def _golden(axes: int) -> float:
@@ -64,7 +76,8 @@ def learned(racer: Racer, tried: Sequence[tuple[Values, float | None]], count: i
                     optuna.trial.create_trial(params=inside, distributions=told, value=worst if value is None else value)
                 )
         asked = [study.ask(spaces).params for _ in range(count)]
-    return [{name: _round(racer.search[name], value) for name, value in own.items()} for own in asked]
+    drawn = [{name: _round(racer.search[name], value) for name, value in own.items()} for own in asked]
+    return [own if _makes(racer, own) else {LR: own[LR]} if LR in own else {} for own in drawn]
 
 
 def _space(optuna: Any, space: Space) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...disk import get_object, locked, put_json, writing
 from ...errors import RunError
+from ...partition import Split
 from ..folder import CompareFolder, RunFolder
 
 PLAN, STANDINGS = "race.json", "standings.json"
@@ -41,6 +42,19 @@ class RaceFolder:
     def begin(self, noted: Mapping[str, Any]) -> None:
         """Write the plan: from here on the race can be resumed."""
         put_json(self.path / PLAN, noted)
+
+    @property
+    def shares(self) -> Path:
+        """Where it stands who owns what."""
+        return self.path / "split.safetensors"
+
+    def split(self) -> Split:
+        """Return who owns what."""
+        return Split.load(self.shares)
+
+    def put_split(self, split: Split) -> None:
+        with writing(self.shares):
+            split.save(self.shares)
 
     @property
     def standings(self) -> dict[str, Any]:

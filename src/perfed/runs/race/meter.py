@@ -10,7 +10,7 @@ class Meter:
     """Counts the client-steps of rounds on one federation: all that a method's passes multiply.
 
     A client-step is one batch that a client trains on. Passes before a test (FedAvg+FT tunes then) leave no trace in
-    training; they are counted once for every time that a candidate is judged.
+    training; they are counted once, where a run is at its end and its models are served.
     """
 
     def __init__(self, sizes: Sequence[int], sampling: Sampling, seed: int, batch_size: int, even: bool) -> None:
@@ -28,17 +28,17 @@ class Meter:
             self._sums.append(self._sums[-1] + sum(self.batches[client] for client in who))
         return self._sums[rounds]
 
-    def spent(self, method: AnyMethod, first: int, last: int) -> int:
-        """Return the client-steps of the rounds after ``first`` up to ``last``, and of one judgement."""
-        return method.fitted * (self.visits(last) - self.visits(first)) + method.tuning * sum(self.batches)
+    def spent(self, method: AnyMethod, first: int, last: int, *, served: bool = False) -> int:
+        """Return the client-steps of the rounds after ``first`` up to ``last``, and of tuning where models are served then."""
+        return method.fitted * (self.visits(last) - self.visits(first)) + served * self.tuning(method)
 
-    def least(self, method: AnyMethod) -> int:
-        """Return the client-steps of one round."""
-        return self.spent(method, 0, 1)
+    def tuning(self, method: AnyMethod) -> int:
+        """Return the client-steps of tuning everybody's model."""
+        return method.tuning * sum(self.batches)
 
-    def rounds(self, method: AnyMethod, steps: float, first: int = 0) -> int:
+    def rounds(self, method: AnyMethod, steps: float, first: int = 0, *, served: bool = False) -> int:
         """Return up to which round a run goes that spends so many client-steps after round ``first``, as nearly as can be."""
-        return first + max(1, self.nearest((steps - method.tuning * sum(self.batches)) / method.fitted, first))
+        return first + max(1, self.nearest((steps - served * self.tuning(method)) / method.fitted, first))
 
     def within(self, visits: float) -> int:
         """Return the most rounds of one pass that do not visit more than so many batches, at least one."""

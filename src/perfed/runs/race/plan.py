@@ -144,12 +144,12 @@ class Purse:
 
     def length(self, racer: Racer, method: AnyMethod, share: float = 1.0) -> int:
         """Return the rounds in which a candidate spends its share of a full run."""
-        return self.meters[racer.name].rounds(method, share * self.full)
+        return self.meters[racer.name].rounds(method, share * self.full, served=share == 1)
 
     def check(self) -> None:
         """Refuse a race whose first rung is shorter than one round."""
-        share, each = self.plan.shares[0], self.plan.runs + self.plan.tested
-        needed = max(self.meters[own.name].least(self.plan.first(own)) for own in self.plan.racers) / share
+        each = self.plan.runs + self.plan.tested
+        needed = max(self._least(own) for own in self.plan.racers)
         if self.full >= needed:
             return
         rounds = next(
@@ -160,6 +160,12 @@ class Purse:
             f"{self.plan.rounds} rounds are too few for one rung of {self.plan.candidates} candidates; "
             f"give rounds={rounds} (steps={steps} in all), or fewer candidates"
         )
+
+    def _least(self, racer: Racer) -> float:
+        """Return the client-steps that a full run of a method needs to have a round in the first rung, and one after it."""
+        method, meter = self.plan.first(racer), self.meters[racer.name]
+        round_ = meter.spent(method, 0, 1)
+        return max(round_ / self.plan.shares[0], len(self.plan.shares) * round_ + meter.tuning(method))
 
 
 def within(plan: RacePlan, meters: Mapping[str, Meter], steps: float, rounds: int | None, candidates: int | None) -> RacePlan:

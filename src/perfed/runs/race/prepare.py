@@ -215,8 +215,7 @@ def _seconds(racer: Racer, meter: Meter, shared: SharedData, plan: RacePlan) -> 
         seed.train(transport, lambda _, done: times.append(perf_counter()))
     finally:
         transport.close()
-    rounds = len(times) - 2  # the start, and a round to warm up
-    return (times[-1] - times[1]) / (rounds * meter.least(seed.made.method))
+    return (times[-1] - times[1]) / (meter.spent(seed.made.method, 1, TRIAL))
 
 
 def data_of(plan: RacePlan, given: dict[str, Any]) -> Samples:

@@ -10,9 +10,10 @@ from typing import Any
 
 from ... import machine
 from ...errors import InputError, PerfedError, RunError
+from ...partition import Split
 from ...trackers import check
 from .. import code, parallel
-from ..assemble import AnyMethod, method_of, split_of
+from ..assemble import AnyMethod, method_of
 from ..compare import train as train_all
 from ..compare import workers
 from ..experiment import Choice, Experiment
@@ -78,6 +79,9 @@ def run(
     decided = hashlib.sha256("".join(own.experiment.digest() for own in plan.racers).encode()).hexdigest()
     folder = RaceFolder(fresh(first.out, f"{'tune' if plan.plainly else 'race'}-{first.data.stem}-{decided[:8]}", first.name))
     with folder.alone():
+        folder.put_split(made.split)
+        made = _filed(made, folder)
+        plan = made.plan
         own = {f"{racer.name}-{what}": name for racer in plan.racers for what, name in racer.experiment.own.items()}
         kept = {"code": code.keep(own, folder.code)} if own else {}
         stamp = {"began": datetime.now(UTC).isoformat(timespec="seconds"), "command": command, **machine.facts()}
@@ -102,10 +106,19 @@ def resume(
         samples = data_of(plan, dict(given or {}))
         if samples.digest() != noted["data"]:
             raise RunError(f"the data set '{samples.name}' is not the one that '{folder.path}' was started with")
-        split = split_of(plan.racers[0].experiment, samples, plan.seed)
+        split = folder.split()
         if split.digest() != noted["split"]:
-            raise RunError(f"the clients' data are not shared out as when '{folder.path}' was started")
+            raise RunError(f"'{folder.shares}' is not the split that the race was started with")
         return _go(Job(folder, again(plan, samples, split), noted["command"], on_round, note), total)
+
+
+def _filed(made: Ready, folder: RaceFolder) -> Ready:
+    """Return a race whose split, where it was given as an object, is named by the file that the race keeps of it."""
+    if not isinstance(made.plan.racers[0].experiment.split, Split):
+        return made
+    racers = tuple(replace(own, experiment=own.experiment.but(split=folder.shares)) for own in made.plan.racers)
+    plan = replace(made.plan, racers=racers)
+    return replace(made, plan=plan, purse=replace(made.purse, plan=plan))
 
 
 def _again(folder: RaceFolder, plan: RacePlan, given: dict[str, Any]) -> RacePlan:
@@ -214,7 +227,9 @@ def _train(job: Job, going: Mapping[str, Sequence[Candidate]], rung: int) -> Non
                 one.why, one.rung = str(wrong), rung
                 continue
             method = method_of(asked)
-            one.steps += job.ready.purse.meters[racer.name].spent(method, one.rounds, until)
+            one.steps += job.ready.purse.meters[racer.name].spent(
+                method, one.rounds, until, served=rung == len(job.plan.sizes) - 1
+            )
             one.rounds, one.rung, one.why = until, rung, ""
             who[folder.path.name] = one, racer
             if not folder.seed(job.plan.seed).finished(until):
@@ -240,7 +255,7 @@ def _until(job: Job, one: Candidate, racer: Racer, rung: int, among: int) -> int
         return max(one.rounds + 1, purse.length(racer, method, job.plan.shares[rung]))
     spent = sum(own.steps for own in job.everybody[racer.name])
     full = purse.length(racer, method)
-    until = purse.meters[racer.name].rounds(method, (purse.share - spent) / among, one.rounds)
+    until = purse.meters[racer.name].rounds(method, (purse.share - spent) / among, one.rounds, served=True)
     return max(one.rounds + 1, min(until, round(full * (1 + LOOSE))), round(full * (1 - LOOSE)))
 
 
