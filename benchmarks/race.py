@@ -16,22 +16,22 @@ from perfed.runs.compare import workers
 from perfed.runs.race import ask
 from perfed.runs.race.folder import RaceFolder
 from perfed.runs.race.prepare import ready
-from perfed.runs.race.run import Job, begun_run, contend
+from perfed.runs.race.run import Contest, begun_run, contend
 from perfed.runs.race.stand import judge, ranked
 
 OUT = Path(__file__).parent / "results" / "race.json"
-COMMON = ["validation=0.3", "test=0.2"]
+COMMON = ["methods=fedper", "validation=0.4", "test=0.2", "transport=stacked"]
 FEDERATIONS = {
-    "digits": ["methods=fedper,ditto", "data=digits", "partition.alpha=0.3", "clients=10", "rounds=27"],
-    "domains": ["methods=fedper,ditto", "data=digits_domains", "model=mlp", "rounds=27"],
-    "har": ["methods=ditto", "data=har", "data.fraction=0.1", "partition=natural", "rounds=18"],
+    "digits": ["data=digits", "partition.alpha=0.3", "clients=5", "rounds=54", "every=3", "budget.batch_size=20"],
+    "domains": ["data=digits_domains", "model=mlp", "rounds=54", "every=3", "budget.batch_size=20"],
+    "har": ["data=har", "data.fraction=0.1", "partition=natural", "rounds=27"],
 }
 
 
 def study(name: str, seed: int, folder: Path) -> dict[str, Any]:
     """Return how a race did against its full grid."""
     made = ready(ask.load(None, [*FEDERATIONS[name], *COMMON, f"seed={seed}", f"seeds={seed + 1}"]))
-    job = Job(RaceFolder(folder), made, note=lambda text: print(f"  {text}", flush=True))
+    job = Contest(RaceFolder(folder), made, note=lambda text: print(f"  {text}", flush=True))
     with job.folder.alone():
         contend(job)
         everybody = [one for own in job.everybody.values() for one in own]

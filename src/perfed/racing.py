@@ -68,7 +68,7 @@ def race(
         >>> found.table()["rounds"].tolist()
         [2, 2, 2]
     """
-    options = {"steps": steps, "minutes": minutes, "candidates": candidates, "seed": seed}
+    options: dict[str, Any] = {"steps": steps, "minutes": minutes, "candidates": candidates, "seed": seed}
     options |= {"sampler": sampler, "own_choice": own_choice, "search": search}
     entries = methods.split(",") if isinstance(methods, str) else list(methods)
     wanted = ask.listed(entries, asked_for(None, _placed(given, out), several=True), given, options)

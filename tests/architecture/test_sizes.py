@@ -5,7 +5,7 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[2] / "src" / "perfed"
 FILE, FUNCTION, PARAMETERS = 350, 50, 7
-FACE = ("face.py", "api.py", "__init__.py", "cli/")  # what people call may take more
+FACE = ("face.py", "api.py", "racing.py", "__init__.py", "cli/")  # what people call may take more
 
 # What is larger today; nothing may be added, and what has become smaller must leave.
 FILES: set[str] = set()

@@ -59,8 +59,8 @@ def reached(folder: Path) -> str:
 
     if RaceFolder.there(folder):
         runs = RaceFolder(folder).runs
-        done = sum(seed.reached or 0 for run in runs for seed in run.seeds.values())
-        return f"after {done} rounds of {len(runs)} candidates"
+        rounds_done = sum(seed.reached or 0 for run in runs for seed in run.seeds.values())
+        return f"after {rounds_done} rounds of {len(runs)} candidates"
     if CompareFolder.there(folder):
         runs = CompareFolder(folder).runs
         done = [seed.reached or 0 for run in runs for seed in run.seeds.values()]

@@ -75,9 +75,11 @@ def _run(folder: Path, asked: list[str] | None, seed: int | None, at: int | None
     """Return the clients that are asked for, and how to get a model of a run."""
     from .. import api
     from ..errors import InputError
-    from ..results import Run
+    from ..results import Race, Run
 
     opened = api.open(folder)
+    if isinstance(opened, Race):  # what a race is for: its winner's models
+        opened = opened.run
     if not isinstance(opened, Run):
         raise InputError(f"'{folder}' is a comparison; export one of its runs: {', '.join(opened.runs)}")
     trained = opened.trained(seed, at)

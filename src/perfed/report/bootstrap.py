@@ -53,7 +53,8 @@ def draws(values: Array, counts: Array, seed: int = 0) -> tuple[Array, Array]:
 def _often(drawn: NDArray[np.int64], kinds: int) -> Array:
     """Return how often each of some kinds is in every draw (draws × kinds)."""
     rows = drawn.reshape(DRAWS, kinds)
-    return (rows[:, :, None] == np.arange(kinds)).sum(1).astype(float)
+    found: Array = (rows[:, :, None] == np.arange(kinds)).sum(1).astype(float)
+    return found
 
 
 def interval(value: float, drawn: Array) -> Interval:

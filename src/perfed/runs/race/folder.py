@@ -75,6 +75,11 @@ class RaceFolder:
         return CompareFolder(self.path / "final")
 
     @property
+    def tested(self) -> bool:
+        """Whether the comparison on fresh seeds was begun."""
+        return CompareFolder.there(self.final.path)
+
+    @property
     def runs(self) -> list[RunFolder]:
         """All runs of the race: candidates, then those on fresh seeds."""
         return [*RunFolder.inside(self.path / "candidates"), *RunFolder.inside(self.final.path)]

@@ -149,8 +149,7 @@ class Purse:
     def check(self) -> None:
         """Refuse a race whose first rung is shorter than one round."""
         each = self.plan.runs + self.plan.tested
-        needed = max(self._least(own) for own in self.plan.racers)
-        if self.full >= needed:
+        if self.full >= (needed := self.needed):
             return
         rounds = next(
             r for r in range(self.plan.rounds, 10**9) if replace(self, plan=replace(self.plan, rounds=r)).full >= needed
@@ -160,6 +159,11 @@ class Purse:
             f"{self.plan.rounds} rounds are too few for one rung of {self.plan.candidates} candidates; "
             f"give rounds={rounds} (steps={steps} in all), or fewer candidates"
         )
+
+    @property
+    def needed(self) -> float:
+        """Client-steps that a full run needs so that every method has a round in every rung."""
+        return max(self._least(own) for own in self.plan.racers)
 
     def _least(self, racer: Racer) -> float:
         """Return the client-steps that a full run of a method needs to have a round in the first rung, and one after it."""
@@ -172,7 +176,8 @@ def within(plan: RacePlan, meters: Mapping[str, Meter], steps: float, rounds: in
     """Return the plan that a number of client-steps pays for: as long as it can be, or of as many candidates as there can be."""
     each = steps / len(plan.racers)
     if rounds is not None:
-        fits = [n for n in range(1, MOST + 1) if Purse(replace(plan, candidates=n), meters).total <= steps]
+        wide = (Purse(replace(plan, candidates=n), meters) for n in range(1, MOST + 1))
+        fits = [own.plan.candidates for own in wide if own.total <= steps and own.full >= own.needed]
         if not fits:
             least = Purse(replace(plan, candidates=1), meters).total
             short = f"{steps:,.0f} client-steps are too few for rounds={rounds}"
@@ -185,5 +190,5 @@ def within(plan: RacePlan, meters: Mapping[str, Meter], steps: float, rounds: in
 
 def searched(kind: type[AnyMethod], fixed: Sequence[str], budget: Budget, asked: Mapping[str, Space]) -> dict[str, Space]:
     """Return what is searched of a method: the step size and its own ranges, without what was fixed, with what was asked."""
-    found: dict[str, Space] = {LR: STEP[budget.optimizer]} | dict(kind.search)
+    found: dict[str, Space] = {LR: STEP[budget.optimizer], **kind.search}
     return {name: space for name, space in found.items() if name not in fixed} | dict(asked)

@@ -32,7 +32,7 @@ LOOSE = 0.5  # a survivor's last stretch makes up for rounding before it, but ne
 
 
 @dataclass
-class Job:
+class Contest:
     """A race at work."""
 
     folder: RaceFolder
@@ -88,7 +88,7 @@ def run(
         folder.begin({"plan": plan.plain(), "data": made.samples.digest(), "split": made.split.digest(), **stamp, **kept})
         if begun:
             begun(folder.path, introduced(plan.racers[0].experiment.but(seeds=(plan.seed,)), made.blind))
-        return _go(Job(folder, made, command, on_round, note), total)
+        return _go(Contest(folder, made, command, on_round, note), total)
 
 
 def resume(
@@ -109,7 +109,7 @@ def resume(
         split = folder.split()
         if split.digest() != noted["split"]:
             raise RunError(f"'{folder.shares}' is not the split that the race was started with")
-        return _go(Job(folder, again(plan, samples, split), noted["command"], on_round, note), total)
+        return _go(Contest(folder, again(plan, samples, split), noted["command"], on_round, note), total)
 
 
 def _filed(made: Ready, folder: RaceFolder) -> Ready:
@@ -141,7 +141,7 @@ def _again(folder: RaceFolder, plan: RacePlan, given: dict[str, Any]) -> RacePla
     return replace(plan, racers=tuple(racers))
 
 
-def _go(job: Job, total: Callable[[int], None] | None) -> RaceFolder:
+def _go(job: Contest, total: Callable[[int], None] | None) -> RaceFolder:
     """Race and test what is left of it."""
     plan = job.plan
     if total:
@@ -158,12 +158,12 @@ def _go(job: Job, total: Callable[[int], None] | None) -> RaceFolder:
     return _test(job, best)
 
 
-def _first_reason(job: Job) -> str:
+def _first_reason(job: Contest) -> str:
     reasons = [one.why for own in job.everybody.values() for one in own if one.why]
     return max(set(reasons), key=reasons.count) if reasons else "nobody has a score"
 
 
-def rounds(job: Job) -> int:
+def rounds(job: Contest) -> int:
     """Return about how many rounds a race has to go, the start of each run counted as one."""
     plan, found = job.plan, 0
     for racer in plan.racers:
@@ -173,7 +173,7 @@ def rounds(job: Job) -> int:
     return max(found - done, 0)
 
 
-def contend(job: Job) -> None:
+def contend(job: Contest) -> None:
     """Race to the last rung: of every method a third goes on each time, two to the end."""
     drawn = job.folder.standings["drawn"]
     for rung, size in enumerate(job.plan.sizes):
@@ -186,7 +186,7 @@ def contend(job: Job) -> None:
         _close(job, rung)
 
 
-def _waves(job: Job, drawn: Mapping[str, list[Any]]) -> Any:
+def _waves(job: Contest, drawn: Mapping[str, list[Any]]) -> Any:
     """Draw the first rung's candidates: all at once, or in three waves where each learns from those before."""
     plan, count = job.plan, job.plan.candidates
     for racer in plan.racers:
@@ -208,12 +208,12 @@ def _waves(job: Job, drawn: Mapping[str, list[Any]]) -> Any:
         yield wave
 
 
-def _alive(job: Job, racer: Racer) -> list[Candidate]:
+def _alive(job: Contest, racer: Racer) -> list[Candidate]:
     """Return the candidates of a method that ended the last rung with a score, the best first."""
     return ranked([one for one in job.everybody[racer.name] if one.rung == len(job.rungs) - 1], racer.experiment)
 
 
-def _train(job: Job, going: Mapping[str, Sequence[Candidate]], rung: int) -> None:
+def _train(job: Contest, going: Mapping[str, Sequence[Candidate]], rung: int) -> None:
     """Train candidates to the end of a rung, and judge them."""
     cells, who = [], dict[str, tuple[Candidate, Racer]]()
     shared = job.ready.blind
@@ -248,7 +248,7 @@ def _train(job: Job, going: Mapping[str, Sequence[Candidate]], rung: int) -> Non
             judge(one, lines.read(one.rounds), racer.experiment)
 
 
-def _until(job: Job, one: Candidate, racer: Racer, rung: int, among: int) -> int:
+def _until(job: Contest, one: Candidate, racer: Racer, rung: int, among: int) -> int:
     """Return the round in which a rung ends for a candidate; in the last one it spends its part of what is left of the share."""
     purse, method = job.ready.purse, job.method(one, racer)
     if rung < len(job.plan.sizes) - 1:
@@ -259,7 +259,7 @@ def _until(job: Job, one: Candidate, racer: Racer, rung: int, among: int) -> int
     return max(one.rounds + 1, min(until, round(full * (1 + LOOSE))), round(full * (1 - LOOSE)))
 
 
-def begun_run(job: Job, one: Candidate, racer: Racer, until: int) -> tuple[RunFolder, Experiment]:
+def begun_run(job: Contest, one: Candidate, racer: Racer, until: int) -> tuple[RunFolder, Experiment]:
     """Return a candidate's run, made or given more rounds where necessary."""
     folder = job.folder.candidate(racer.name, one.number)
     place = {"out": folder.path.parent, "name": folder.path.name, "seeds": (job.plan.seed,), "snapshots": 0}
@@ -277,7 +277,7 @@ def begun_run(job: Job, one: Candidate, racer: Racer, until: int) -> tuple[RunFo
     return folder, asked
 
 
-def _close(job: Job, rung: int) -> None:
+def _close(job: Contest, rung: int) -> None:
     """Write down how everybody stands at the end of a rung."""
     there = [one for own in job.everybody.values() for one in own if one.rung == rung]
     job.rungs.append({"rung": rung, "standings": [one.plain() for one in there]})
@@ -291,12 +291,12 @@ def _close(job: Job, rung: int) -> None:
     job.say(f"rung {rung + 1} of {len(job.plan.sizes)}, {len(there)} candidates: {lead or 'nobody has a score'}")
 
 
-def _write(job: Job) -> None:
+def _write(job: Contest) -> None:
     drawn = {name: [one.values for one in own] for name, own in job.everybody.items()}
     job.folder.put_standings({"drawn": drawn, "rungs": job.rungs})
 
 
-def _test(job: Job, best: Mapping[str, Candidate]) -> RaceFolder:
+def _test(job: Contest, best: Mapping[str, Candidate]) -> RaceFolder:
     """Run the best setting of every method on fresh seeds, as a comparison of its own."""
     final, shared, runs = job.folder.final, job.ready.whole, list[tuple[RunFolder, Experiment]]()
     track = job.plan.racers[0].experiment.track
