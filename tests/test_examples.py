@@ -1,11 +1,9 @@
 """Every example runs as it stands and is short enough to read at once."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 from perfed.runs import compare as comparison
 from perfed.runs.assemble import method_of
@@ -19,15 +17,7 @@ def test_the_example_runs(path: Path, tmp_path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 60
     if path.stem == "silos":
         pytest.importorskip("flwr")
-    done = subprocess.run(
-        [sys.executable, str(path)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=900,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        check=False,
-    )
+    done = warm.run([], script=path, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
 

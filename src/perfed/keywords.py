@@ -10,7 +10,8 @@ from .federation import Federation
 from .method import Method
 from .runs import parse
 from .runs.assemble import kind_of
-from .runs.experiment import Choice, Experiment
+from .runs.choice import Choice
+from .runs.experiment import Experiment
 
 
 def asked_for(experiment: Experiment | None, given: dict[str, Any], *, several: bool = False) -> Experiment:

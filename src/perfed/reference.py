@@ -37,12 +37,12 @@ SAID = {  # of what has no line of its own in the source
 EXAMPLES = {
     "clients": "10", "data": "csv:patients.csv", "data.client": "hospital", "data.domains": "art_painting,photo",
     "data.label": "diagnosis", "data.size": "64", "data.test": "is_test", "data.text": "review", "device": "cuda",
-    "inputs.mean": "60,120,0.5", "inputs.size": "32", "inputs.std": "10,20,0.1", "method": "fedcp", "method.step": "0.01",
-    "model": "cnn", "model.features": "128", "model.hidden": "128,64", "model.projector": "256", "model.weights": "resnet18.pth",
-    "name": "first-try", "norm": "local_all", "out": "results", "partition": "natural", "partition.samples": "500",
-    "partition.subset_of": "50", "sampling.drop": "0.1", "sampling.ratio": "0.5", "sampling.ratio_min": "0.1",
-    "seeds": "0,1,2", "snapshots": "10", "split": "my.split", "split_seed": "0", "text.size": "20000", "track": "tensorboard",
-    "workers": "4",
+    "inputs.mean": "60,120,0.5", "inputs.size": "32", "inputs.std": "10,20,0.1", "keep": "best", "method": "fedcp",
+    "method.step": "0.01", "model": "cnn", "model.features": "128", "model.hidden": "128,64", "model.projector": "256",
+    "model.weights": "resnet18.pth", "name": "first-try", "norm": "local_all", "out": "results", "partition": "natural",
+    "partition.samples": "500", "partition.subset_of": "50", "sampling.drop": "0.1", "sampling.ratio": "0.5",
+    "sampling.ratio_min": "0.1", "seeds": "0,1,2", "snapshots": "10", "split": "my.split", "split_seed": "0",
+    "text.size": "20000", "track": "tensorboard", "workers": "4",
 }  # fmt: skip
 
 
@@ -113,10 +113,13 @@ def find(path: str) -> list[Setting]:
 @cache
 def _part(part: str) -> tuple[Setting, ...]:
     """Return what stands behind the dot of a part other than the method."""
-    records = {"budget": ("Budget", "local/budget.py"), "sampling": ("Sampling", "sampling.py")}
-    functions = {"inputs": ("inputs_for", "data/inputs.py"), "text": ("tokenised", "data/text.py")}
+    records = {
+        "budget": ("Budget", "local/budget.py"),
+        "sampling": ("Sampling", "sampling.py"),
+        "inputs": ("Wishes", "data/inputs.py"),
+    }
     if part in GROUPS:
-        own = sources.fields(*records[part]) if part in records else sources.options(*functions[part])
+        own = sources.fields(*records[part]) if part in records else sources.options("tokenised", "data/text.py")
         return tuple(_setting(f"{part}.{field.name}", field) for field in own)
     return tuple(_chosen(part, {"partition": _partitions, "model": _models, "data": _data}[part]()))
 

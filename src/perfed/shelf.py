@@ -10,6 +10,7 @@ from .disk import locked
 from .errors import PerfedError, RunError
 from .evaluate.summary import average
 from .runs.folder import CompareFolder, RunFolder, SeedFolder
+from .runs.parse import flat
 from .runs.race.folder import RaceFolder
 
 STATES = ("finished", "running", "stopped", "damaged")
@@ -69,7 +70,7 @@ def entry(path: Path) -> Shelved:
     try:
         own = runs(path)
         settings = [run.settings for run in own]
-        reached = [seed.reached or 0 for run in own for seed in run.seeds.values()]
+        reached = [seed.done for run in own for seed in run.seeds.values()]
         total = sum(len(asked["seeds"]) * int(asked["rounds"]) for asked in settings)
         ended = all(seed.final is not None for run in own for seed in run.seeds.values())
         busy = any(trained(seed) for run in own for seed in run.seeds.values())
@@ -145,15 +146,6 @@ def differences(one: RunFolder, other: RunFolder) -> list[tuple[str, str, str]]:
         if here != there:
             rows.append((key, here, there))
     return rows
-
-
-def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings with dots in their names; a choice is its name."""
-    found: dict[str, Any] = {}
-    for key, value in settings.items():
-        path = prefix if key == "name" and prefix else f"{prefix}.{key}".strip(".")
-        found |= flat(value, path) if isinstance(value, Mapping) else {path: value}
-    return found
 
 
 def results(run: RunFolder) -> dict[str, str]:

@@ -12,7 +12,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-from perfed.analysis.attack import NEEDED, control, judge, leaked, one_step, recover, smooth_network
+from perfed.analysis.attack import NEEDED, Effort, control, judge, leaked, one_step, recover, smooth_network
 from perfed.analysis.inversion import invert, invert_by_direction, label_gradient
 from perfed.analysis.psnr import CEILING, batch_psnr, measure, pfllib_psnr, psnr
 from perfed.errors import InputError
@@ -134,15 +134,15 @@ def test_the_extractor_alone_can_be_attacked_through_its_features(digits):
         plain = {"head.weight": torch.eye(features, dtype=images.dtype), "head.bias": images.new_zeros(features)}
         return network(weights | plain, images)
 
-    found = recover(extract, body, update, (1, 1, 8, 8), features, steps=50)
-    unrelated = recover(extract, body, update, (1, 1, 8, 8), features, steps=1)
+    found = recover(extract, body, update, (1, 1, 8, 8), features, Effort(steps=50))
+    unrelated = recover(extract, body, update, (1, 1, 8, 8), features, Effort(steps=1))
     assert found.mismatch < 0.1 * unrelated.mismatch
     assert psnr(digits[0][0], found.images[0]) > 10
 
 
 def test_a_failed_control_blames_the_attack_and_not_the_method(digits):
     network, params = smooth_network((1, 8, 8), 10)
-    weak = control(network, params, digits[0][0], int(digits[1][0]), steps=1, starts=1)
+    weak = control(network, params, digits[0][0], int(digits[1][0]), Effort(steps=1), starts=1)
     assert not weak.passed
     verdict = judge([digits[0][:1]], [torch.zeros(1, 1, 8, 8)], weak, scope="model")
     assert verdict.conclusion.startswith("the attack, not the method, is weak")
@@ -165,7 +165,7 @@ def test_what_cannot_be_inverted_is_refused(digits):
         invert(lambda images: [images], [torch.ones(1, 1, 2, 2)], (1, 1, 2, 2), bounds=(1, 0))
     network, params = smooth_network((1, 8, 8), 10)
     with pytest.raises(InputError, match="did you mean 'dlg'"):
-        control(network, params, digits[0][0], 0, attack="dlgg")
+        control(network, params, digits[0][0], 0, Effort("dlgg"))
     with pytest.raises(InputError, match="starts must be at least 1"):
         control(network, params, digits[0][0], 0, starts=0)
 
@@ -195,4 +195,4 @@ def test_the_search_by_direction_copes_with_rectifiers_and_pooling(mnist):
         return torch.func.functional_call(network, weights, (images,))
 
     params = dict(network.named_parameters())
-    assert control(run, params, *mnist, attack="direction", steps=400, starts=1).passed
+    assert control(run, params, *mnist, Effort("direction", 400), starts=1).passed

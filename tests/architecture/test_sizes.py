@@ -5,18 +5,7 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[2] / "src" / "perfed"
 FILE, FUNCTION, PARAMETERS = 350, 50, 7
-FACE = ("face.py", "api.py", "racing.py", "__init__.py", "cli/")  # what people call may take more
-
-# What is larger today; nothing may be added, and what has become smaller must leave.
-FILES: set[str] = set()
-FUNCTIONS: set[str] = set()
-CALLED = {
-    "analysis/attack.py:control",
-    "analysis/attack.py:recover",
-    "analysis/inversion.py:invert_by_direction",
-    "data/inputs.py:inputs_for",
-    "data/samples.py:of",
-}
+FACE = ("api.py", "racing.py", "__init__.py", "cli/", "data/samples.py:of")  # what people call may take more; perfed.Samples.of is theirs
 
 
 def functions() -> list[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
@@ -45,13 +34,13 @@ def test_files() -> None:
         for path in SRC.rglob("*.py")
         if len(path.read_text(encoding="utf-8").splitlines()) > FILE
     }
-    assert large == FILES
+    assert large == set()
 
 
 def test_functions() -> None:
-    assert {name for name, node in functions() if lines(node) > FUNCTION} == FUNCTIONS
+    assert {name for name, node in functions() if lines(node) > FUNCTION} == set()
 
 
 def test_parameters() -> None:
     many = {name for name, node in functions() if parameters(node) > PARAMETERS and not name.startswith(FACE)}
-    assert many == CALLED
+    assert many == set()

@@ -1,25 +1,18 @@
 """A run says where it writes, how far it is, and how to go on after a stop."""
 
 import logging
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import warm
 
 from perfed import progress
 from perfed.evaluate.scores import Score
 
-PERFED = [sys.executable, "-c", "from perfed.cli import main; main()"]
 ENDLESS = ["clients=4", "rounds=100000", "partition=iid", "data.fraction=0.2", "transport=serial", "checkpoint=0"]
-
-
-def started(*words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([*PERFED, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
 
 
 def after_rounds(folder: Path) -> None:
@@ -30,7 +23,7 @@ def after_rounds(folder: Path) -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_run_says_where_it_is_and_how_to_go_on(tmp_path: Path, how: signal.Signals) -> None:
-    process = started("run", *ENDLESS, f"out={tmp_path}", "name=it")
+    process = warm.Warm(["run", *ENDLESS, f"out={tmp_path}", "name=it"])
     after_rounds(tmp_path / "it")
     process.send_signal(how)
     _, said = process.communicate(timeout=60)
@@ -42,7 +35,7 @@ def test_a_stopped_run_says_where_it_is_and_how_to_go_on(tmp_path: Path, how: si
 
 
 def test_a_stopped_comparison_says_how_to_go_on(tmp_path: Path) -> None:
-    process = started("compare", "methods=fedavg", *ENDLESS, f"out={tmp_path}", "name=it")
+    process = warm.Warm(["compare", "methods=fedavg", *ENDLESS, f"out={tmp_path}", "name=it"])
     after_rounds(tmp_path / "it" / "fedavg")
     process.terminate()
     _, said = process.communicate(timeout=60)

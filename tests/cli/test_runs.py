@@ -8,39 +8,25 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
-PERFED = [sys.executable, "-c", "from perfed.cli import main; main()"]
 PATIENCE = 900  # seconds after which something hangs; nothing here takes a minute on a quiet machine
 SMALL = ["clients=4", "rounds=3", "partition=iid", "budget.lr=0.05", "data.fraction=0.2"]
 
 
-def perfed(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [*PERFED, *words],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        check=False,
-    )
+def perfed(*words: str, code: int = 0) -> "subprocess.CompletedProcess[str]":
+    done = warm.run(words, timeout=PATIENCE)
     assert done.returncode == code, done.stderr
     return done
 
 
 def count(lines: Path) -> int:
     return lines.read_text().count("\n") if lines.exists() else 0
-
-
-def reached(process: "subprocess.Popen[bytes]", so_far: Callable[[], bool]) -> None:
-    """Wait until a process has done its work so far, however long a busy machine takes, or has ended."""
-    while process.poll() is None and not so_far():
-        time.sleep(0.02)
 
 
 def result(*words: str) -> Any:
@@ -106,14 +92,8 @@ def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(tmp_path: Pa
     command = ["run", *job, f"out={out}", "name=it"]
     lines = out / "it" / "seed-0" / "rounds.jsonl"
     for number in range(1, kills + 1):
-        process = subprocess.Popen(
-            [*PERFED, *command],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            start_new_session=True,
-        )
-        reached(process, lambda due=20 * number // kills: count(lines) > due)
+        process = warm.Warm(command)
+        warm.reached(process, lambda due=20 * number // kills: count(lines) > due)
         time.sleep(luck.uniform(0, 0.3))  # anywhere in the work of a round
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -160,18 +140,16 @@ def test_seeds_take_over_the_transport_that_the_first_one_measured(tmp_path: Pat
     assert "seconds" in first and second == {"name": first["name"], "why": "as measured for seed-0"}
 
 
+def deaf() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def test_a_comparison_in_the_background_of_a_script_ends_when_asked_to(tmp_path: Path) -> None:
     """Shells let such jobs ignore SIGINT, which is how a comparison tells its cells to write their checkpoints."""
     job = ["methods=local,fedavg", "data=digits", "clients=4", "rounds=100000", "partition=iid", "workers=2"]
-    process = subprocess.Popen(
-        [*PERFED, "compare", *job, f"out={tmp_path}", "name=it"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
-    )
+    process = warm.Warm(["compare", *job, f"out={tmp_path}", "name=it"], first=deaf)
     lines = [tmp_path / "it" / method / "seed-0" / "rounds.jsonl" for method in ("local", "fedavg")]
-    reached(process, lambda: all(count(path) > 2 for path in lines))
+    warm.reached(process, lambda: all(count(path) > 2 for path in lines))
     process.terminate()
     assert process.wait(PATIENCE) != 0
     assert all((path.parent / "checkpoint.json").exists() for path in lines)
@@ -306,15 +284,15 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
         Lines(tmp_path / "rounds.jsonl").append({"round": 0})
 
 
+def limited() -> None:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))  # less than the state of four clients
+
+
 def test_a_full_disk_at_a_checkpoint_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
     """safetensors has an exception of its own, and the system's reason only in its words."""
-
-    def limited() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))  # less than the state of four clients
-
     words = ["run", "method=ditto", *SMALL, "transport=serial", f"out={tmp_path}"]
-    done = subprocess.run([*PERFED, *words], capture_output=True, text=True, timeout=PATIENCE, preexec_fn=limited, check=False)
+    done = warm.run(words, timeout=PATIENCE, first=limited)
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert "File too large; the last checkpoint is intact" in done.stderr
     (folder,) = tmp_path.iterdir()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perfed.methods import find
-from perfed.runs.experiment import record
+from perfed.runs.choice import record
 from perfed.runs.parse import load
 
 PAGES = Path(__file__).parents[2] / "docs" / "methods"

@@ -1,15 +1,13 @@
 """A method and a network of one's own: trained, recorded, compared, killed, resumed to the same bits, reported, exported."""
 
 import json
-import os
-import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import warm
 from torch import nn
 
 import perfed
@@ -47,7 +45,6 @@ def make(shape, classes, hidden=12):
     return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), hidden), nn.ReLU(), nn.Linear(hidden, classes))
 """
 SMALL = ["clients=3", "partition=iid", "data.fraction=0.2", "transport=serial", "budget.lr=0.05"]
-PERFED = [sys.executable, "-c", "from perfed.cli import main; main()"]
 
 
 @pytest.fixture
@@ -59,9 +56,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def call(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [*PERFED, *words], capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
+    done = warm.run(words)
     assert done.returncode == code, done.stderr
     return done
 
@@ -90,12 +85,10 @@ def test_from_the_command_line_to_a_file_that_runs_elsewhere(here: Path) -> None
 def test_beside_built_in_methods_and_resumed_after_a_kill(here: Path) -> None:
     words = ["compare", "methods=fedavg,half.py:Half,half.py:Half:share=0.9", *SMALL, "rounds=40", "checkpoint=0", "workers=1"]
     straight = json.loads(call(*words, "out=straight", "name=all", "--json").stdout)
-    process = subprocess.Popen([*PERFED, *words, "out=runs", "name=all"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = warm.Warm([*words, "out=runs", "name=all"])
     started = here / "runs" / "all" / "Half" / "seed-0" / "rounds.jsonl"
-    while process.poll() is None and not started.exists():
-        pass
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    warm.reached(process, started.exists)
+    process.kill()
     again = json.loads(call("resume", "runs/all", "--json").stdout)
     assert list(again["runs"]) == ["fedavg", "Half", "Half-2", "local"]
     assert {k: v["digest"] for k, v in again["runs"].items()} == {k: v["digest"] for k, v in straight["runs"].items()}

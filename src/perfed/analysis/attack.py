@@ -63,27 +63,31 @@ def leaked(received: Leaves, uploaded: Leaves, rate: float = 1.0) -> dict[str, T
     return {name: (received[name].detach().double() - uploaded[name].detach().double()) / rate for name in names}
 
 
+@dataclass(frozen=True)
+class Effort:
+    """How an attacker searches: by which attack, for how many steps, from which draw, for pixels between which bounds."""
+
+    attack: str = "dlg"
+    steps: int = 300
+    seed: int = 0
+    bounds: tuple[float, float] = (0.0, 1.0)
+
+
+EFFORT = Effort()
+
+
 def recover(
-    network: Network,
-    at: Leaves,
-    update: Leaves,
-    shape: Sequence[int],
-    outputs: int,
-    *,
-    attack: str = "dlg",
-    steps: int = 300,
-    seed: int = 0,
-    bounds: tuple[float, float] = (0.0, 1.0),
+    network: Network, at: Leaves, update: Leaves, shape: Sequence[int], outputs: int, effort: Effort = EFFORT
 ) -> Recovery:
     """Attack an upload as the papers do: only the ``update`` and the network it belongs to are known.
 
     ``network`` maps the uploaded parameters to whatever they end in: logits, features, or a pseudo-model's logits, of
     width ``outputs``. ``at`` is where gradients are taken: the received model, or the uploaded one as in PFLlib.
     """
-    search, precision = _named(attack)
+    search, precision = _named(effort.attack)
     target = [update[name].to(precision) for name in at if not name.startswith("~")]
     gradient_of = output_gradient(network, at, precision)
-    return search(gradient_of, target, shape, steps, seed, outputs=(shape[0], outputs), bounds=bounds)
+    return search(gradient_of, target, shape, effort.steps, effort.seed, outputs=(shape[0], outputs), bounds=effort.bounds)
 
 
 def one_step(network: Network, params: Leaves, images: Tensor, labels: Tensor, rate: float) -> dict[str, Tensor]:
@@ -95,33 +99,23 @@ def one_step(network: Network, params: Leaves, images: Tensor, labels: Tensor, r
 
 
 def control(
-    network: Network,
-    params: Leaves,
-    image: Tensor,
-    label: int,
-    *,
-    attack: str = "dlg",
-    rate: float = 0.05,
-    steps: int = 300,
-    starts: int = 3,
-    seed: int = 0,
-    bounds: tuple[float, float] = (0.0, 1.0),
+    network: Network, params: Leaves, image: Tensor, label: int, effort: Effort = EFFORT, *, rate: float = 0.05, starts: int = 3
 ) -> Control:
     """Attack the easiest upload there is: one sample, one step of undefended FedAvg, known label and learning rate."""
     if starts < 1:
         raise InputError(f"starts must be at least 1, got {starts}")
-    (search, precision), begun = _named(attack), perf_counter()
+    (search, precision), begun = _named(effort.attack), perf_counter()
     labels, uploaded = torch.tensor([label]), one_step(network, params, image[None], torch.tensor([label]), rate)
     target = [leaf.to(precision) for leaf in leaked(params, uploaded, rate).values()]
     gradient_of = label_gradient(network, params, labels, precision)
     found: list[Recovery] = []
     for start in range(starts):
-        found.append(search(gradient_of, target, (1, *image.shape), steps, seed + start, bounds=bounds))
+        found.append(search(gradient_of, target, (1, *image.shape), effort.steps, effort.seed + start, bounds=effort.bounds))
         if found[-1].mismatch < MATCHED:
             break
     best = min(found, key=lambda recovery: recovery.mismatch)
-    reached = measure(image[None], best.images, data_range=bounds[1] - bounds[0])
-    return Control(reached >= NEEDED, reached, NEEDED, best.mismatch, attack, perf_counter() - begun)
+    reached = measure(image[None], best.images, data_range=effort.bounds[1] - effort.bounds[0])
+    return Control(reached >= NEEDED, reached, NEEDED, best.mismatch, effort.attack, perf_counter() - begun)
 
 
 def judge(

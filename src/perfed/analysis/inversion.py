@@ -14,6 +14,8 @@ Leaves = Mapping[str, Tensor]
 Network = Callable[[dict[str, Tensor], Tensor], Tensor]  # parameters and images in, outputs out
 Gradients = Callable[..., Sequence[Tensor]]  # of dummy images and, if these are unknown, dummy outputs
 
+SMOOTHNESS = 0.01  # weight of the total variation at the start
+
 
 @dataclass(frozen=True)
 class Recovery:
@@ -90,7 +92,6 @@ def invert_by_direction(
     *,
     outputs: Sequence[int] | None = None,
     bounds: tuple[float, float] = (0.0, 1.0),
-    smoothness: float = 0.01,
 ) -> Recovery:
     """Find images whose gradient points along ``target``, by Adam with a total-variation prior that fades out.
 
@@ -102,7 +103,7 @@ def invert_by_direction(
     def mismatch(gradient: Sequence[Tensor], images: Tensor, progress: float) -> Tensor:
         product = sum(((one * other).sum() for one, other in zip(gradient, target, strict=True)), length.new_zeros(()))
         cosine = product / (length * _power(gradient).sqrt()).clamp(min=1e-30)
-        return 1 - cosine + smoothness * (1 - progress) * _variation(images) / (bounds[1] - bounds[0])
+        return 1 - cosine + SMOOTHNESS * (1 - progress) * _variation(images) / (bounds[1] - bounds[0])
 
     search = _Search(gradient_of, mismatch, target, shape, outputs, seed, bounds)
     optimiser = torch.optim.Adam(search.dummies)

@@ -12,7 +12,7 @@ from ..method import Piece
 from ..report import studies
 from ..transport import Site
 from ..trees import Params, Tree
-from .attack import NEEDED, Control, judge, leaked, one_step, recover
+from .attack import NEEDED, Control, Effort, judge, leaked, one_step, recover
 from .inversion import Network, Recovery
 from .psnr import measure
 from .result import Options, Result, plain
@@ -97,9 +97,8 @@ def control(state: State, client: int, options: Options) -> Checked:
 
 
 def _recover(aim: Target, pictures: Tensor, options: Options, seed: int) -> Recovery:
-    return recover(
-        aim.network, aim.at, aim.update, tuple(pictures.shape), aim.outputs, attack=options.attack, steps=options.steps, seed=seed
-    )
+    effort = Effort(options.attack, options.steps, seed)
+    return recover(aim.network, aim.at, aim.update, tuple(pictures.shape), aim.outputs, effort)
 
 
 def pixels(site: Site, rows: Tensor) -> Tensor:

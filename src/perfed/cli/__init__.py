@@ -12,7 +12,7 @@ def main() -> None:
     from .commands import app
 
     try:
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="perfed")  # whatever ran it
     except click.exceptions.Exit as done:
         code = done.exit_code
     except click.exceptions.NoArgsIsHelpError as asked:

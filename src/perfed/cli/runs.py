@@ -51,7 +51,8 @@ def listing(
 @app.command()
 def show(path: Annotated[Path, typer.Argument(help="A run's or a comparison's folder.")], json: Json = False) -> None:
     """Show one run or comparison: state, settings, results."""
-    from ..shelf import entry, flat, results, runs
+    from ..runs.parse import flat
+    from ..shelf import entry, results, runs
     from ..units import weighed
 
     own, parts = entry(path), runs(path)

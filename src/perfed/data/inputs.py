@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -157,24 +157,26 @@ def within(place: Tensor, size: int) -> Tensor:
     return (place >= 0) & (place <= size - 1)
 
 
-def inputs_for(
-    samples: Stored,
-    augment: bool = False,
-    *,
-    mean: Values = "usual",
-    std: Values = "usual",
-    size: int | None = None,
-    flip: bool = True,
-    rotate: float = 30.0,
-    crop: int = 0,
-) -> Inputs:
-    """Return how ``samples`` become inputs; ``augment`` switches the random changes on."""
-    if not augment:
-        found = Inputs(kind=samples.kind, mean=mean, std=std, size=size)
-    elif samples.kind == "image":
-        found = Inputs(mean=mean, std=std, size=size, flip=flip, rotate=rotate, crop=crop)
-    else:
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """What a user may say of inputs; the rest follows from the data. The last three change pictures in training only."""
+
+    mean: Values = "usual"
+    std: Values = "usual"
+    size: int | None = None
+    flip: bool = True
+    rotate: float = 30.0
+    crop: int = 0
+
+
+def inputs_for(samples: Stored, augment: bool = False, **wishes: Any) -> Inputs:
+    """Return how ``samples`` become inputs, by ``Wishes``; ``augment`` switches the random changes on."""
+    asked = Wishes(**wishes)
+    if augment and samples.kind != "image":
         raise InputError(f"augmentation is for pictures, this data is of kind {samples.kind}; leave it off")
+    found = Inputs(kind=samples.kind, mean=asked.mean, std=asked.std, size=asked.size)
+    if augment:
+        found = replace(found, flip=asked.flip, rotate=asked.rotate, crop=asked.crop)
     if samples.kind != "tokens":
         found.refuse_other_channels(samples.x.shape[1])
     return found

@@ -23,7 +23,8 @@ from ..task import Task
 from ..transport import Private, Site, Store
 from ..trees import Tree
 from . import code
-from .experiment import Choice, Experiment, record
+from .choice import Choice, record
+from .experiment import Experiment
 from .settle import settled
 
 AnyMethod = Method[Any, Any, Any, Any]

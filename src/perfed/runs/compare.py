@@ -17,7 +17,8 @@ from ..methods import CATALOGUE
 from ..trackers import check
 from . import parallel, parse
 from .assemble import SharedData, kind_of, samples_of
-from .experiment import Choice, Experiment, record
+from .choice import Choice, record
+from .experiment import Experiment
 from .folder import CompareFolder, RunFolder, fresh
 from .run import Begun, begin, extend, extensible, known, reshared, sum_up
 from .seed import OnRound

@@ -2,87 +2,30 @@
 
 import hashlib
 import json
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import asdict, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from .. import advice
-from ..data import Samples
-from ..errors import InputError, suggest
+from ..errors import InputError
 from ..evaluate.metrics import CATALOGUE as METRICS
-from ..evaluate.metrics import Metric, refuse, select
+from ..evaluate.metrics import refuse, select
 from ..local.budget import Budget
 from ..method import Method
-from ..methods import CATALOGUE
 from ..partition import Split
 from ..sampling import Sampling
 from . import code
+from .choice import Choice, name_of, record, recorded, sentence
 
 # what changes how a run is done, not what it is
-_ELSEWHERE = ("transport", "workers", "device", "out", "name", "checkpoint", "snapshots", "memory", "track")
+_ELSEWHERE = ("transport", "workers", "device", "out", "name", "checkpoint", "snapshots", "keep", "memory", "track")
 _SINCE = (
     "metrics",
     "choose",
     "protocol",
 )  # not in version 0.1.0: at their default they leave a digest as it was
-
-
-class Choice(BaseModel):
-    """A name from a catalogue with its options, or an object with what is known of it."""
-
-    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
-    name: str
-    options: dict[str, Any] = Field(default_factory=dict)
-    made: Any = Field(default=None, repr=False)  # the object itself
-    known: dict[str, Any] | None = None  # what a record says of an object that is not here
-    open: bool = Field(default=False, repr=False)  # nobody chose it: what fits the data takes its place
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_anything(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {"name": value}
-        if isinstance(value, dict):
-            if "object" in value:
-                return {"name": value.get("name"), "known": value["object"]}
-            if not value.keys() & {"options", "made", "known", "open"}:
-                return {"name": value.get("name"), "options": {k: v for k, v in value.items() if k != "name"}}
-            return value
-        if value is None or isinstance(value, Choice | bool | int | float | list | tuple):
-            return value
-        return {"name": _named(value), "made": value}
-
-    def plain(self) -> Any:
-        """Return the choice as it is written to YAML."""
-        if self.made is not None or self.known is not None:
-            return {"name": self.name, "object": self.known or code.described(self.made)}
-        return {"name": self.name, **self.options} if self.options else self.name
-
-    @property
-    def stem(self) -> str:
-        """The name as part of a folder's name."""
-        name = self.name.rpartition(":")[2] if code.is_own(self.name) and ".py:" in self.name else self.name
-        return name.replace("/", "_").replace(":", "_")
-
-
-def _recorded(thing: Any) -> dict[str, Any]:
-    return {"name": _named(thing), "object": code.described(thing)}
-
-
-def name_of(metric: Any) -> str:
-    """Return what a metric is called in records: a name, or that of the user's own function."""
-    if isinstance(metric, str):
-        return metric.rpartition(":")[2]
-    return str(metric["name"]) if isinstance(metric, dict) else metric.name if isinstance(metric, Metric) else _named(metric)
-
-
-def _named(thing: Any) -> str:
-    """Return what an object is called in tables and folders."""
-    if isinstance(thing, Samples):
-        return thing.name
-    return thing.__name__ if hasattr(thing, "__name__") else type(thing).__name__
 
 
 class Experiment(BaseModel):
@@ -125,7 +68,8 @@ class Experiment(BaseModel):
         out: the folder in which run folders are made.
         name: of the run's folder; by default method, data and a hash.
         checkpoint: seconds between checkpoints; 0 writes one every round.
-        snapshots: rounds between states kept for analyses; 0 keeps only the last.
+        snapshots: rounds between states kept for analyses; 0 keeps none besides ``keep``.
+        keep: which state a finished run leaves on disk: the ``last``, the ``best`` on validation data, or ``none``.
         memory: GiB of private states held in memory before they go to files.
         track: who else hears of every round: ``tensorboard``, ``mlflow``, ``wandb``.
 
@@ -173,7 +117,8 @@ class Experiment(BaseModel):
     out: Path = Path("runs")  # the folder in which run folders are made
     name: str | None = None  # of the run's folder; None: method, data and a hash
     checkpoint: float = 30.0  # seconds between checkpoints; 0 writes one every round
-    snapshots: int = 0  # rounds between states kept for analyses; 0 keeps only the last
+    snapshots: int = 0  # rounds between states kept for analyses; 0 keeps none besides keep
+    keep: Literal["last", "best", "none"] = "last"  # which state a finished run leaves on disk; best is chosen on validation data
     memory: float = 4.0  # GiB of private states held in memory before they go to files
     track: tuple[str, ...] = ()  # who else hears of every round: tensorboard, mlflow, wandb
 
@@ -273,7 +218,7 @@ class Experiment(BaseModel):
             elif isinstance(value, Path):
                 value = str(value)
             elif isinstance(value, tuple):
-                value = [each if isinstance(each, str | int | dict) else _recorded(each) for each in value]
+                value = [each if isinstance(each, str | int | dict) else recorded(each) for each in value]
             out[name] = value
         return out
 
@@ -311,38 +256,3 @@ def _own_method(given: dict[str, Any]) -> dict[str, Any]:
         raise InputError(f"{type(method).__name__} has a budget of its own; give it there or as budget=, not both")
     norm = given.get("norm") or method.norm
     return given | {"method": replace(method, budget=budget, norm=norm), "budget": budget}
-
-
-def record(kind: type[Any], options: dict[str, Any], prefix: str) -> Any:
-    """Return a frozen record of ``kind`` from plain options, each checked against its type."""
-    hints = get_type_hints(kind)
-    valid = [f.name for f in fields(kind)]
-    values: dict[str, Any] = {}
-    for name, value in options.items():
-        if name not in valid:
-            known = kind.__module__.rpartition(".")[2]
-            raise (
-                advice.unknown(f"{prefix}{name}", {"method": known})
-                if prefix != "method." or known in CATALOGUE
-                else suggest("setting", f"{prefix}{name}", [prefix + v for v in valid])
-            )
-        if isinstance(value, str) and "tuple" in str(hints[name]):
-            value = [part for part in value.split(",") if part]
-        try:
-            values[name] = TypeAdapter(hints[name]).validate_python(value)
-        except ValidationError as wrong:
-            raise sentence(wrong, f"{prefix}{name}", get_args(hints[name])) from wrong
-    return kind(**values)
-
-
-def sentence(wrong: ValidationError, where: str, choices: tuple[Any, ...] = ()) -> InputError:
-    first = wrong.errors(include_url=False)[0]
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, InputError):
-        return cause
-    spot = where or ".".join(str(part) for part in first["loc"] if part not in ("name", "options"))
-    if first["type"] == "literal_error":
-        return InputError(f"{spot} must be {first['ctx']['expected']}, got '{first['input']}'")
-    said = first["msg"].removeprefix("Input should be ").removeprefix("a valid ")
-    said = said.split(", unable")[0]
-    return InputError(f"{spot} must be a valid {said.removeprefix('Value error, ')}, got {first['input']!r}")

@@ -11,7 +11,8 @@ import yaml
 from .. import advice
 from ..errors import InputError
 from ..federation import Federation
-from .experiment import Choice, Experiment
+from .choice import Choice
+from .experiment import Experiment
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 

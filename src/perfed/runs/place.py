@@ -91,6 +91,11 @@ class SeedFolder:
         return None if note is None else int(note["round"])
 
     @property
+    def done(self) -> int:
+        """The rounds that were run and will not be run again."""
+        return int(final["rounds"]) if (final := self.final) else self.reached or 0
+
+    @property
     def goes_on(self) -> bool:
         """Whether the seed can be trained further: a record that is kept without states has no split."""
         return (self.path / "split.safetensors").exists()
@@ -113,6 +118,9 @@ class SeedFolder:
         path = self.path / f"checkpoint-{number}.safetensors"
         write_state(path, server, store)
         put_json(self.path / "checkpoint.json", {"round": number, "file": path.name, "sha256": hash_file(path)}, kept=GOES_ON)
+        self._only(path)
+
+    def _only(self, path: Path | None) -> None:
         for old in self.path.glob("checkpoint-*.safetensors*"):
             if old != path:
                 old.unlink()
@@ -122,14 +130,51 @@ class SeedFolder:
         note = self._note()
         if note is None:
             raise RunError(f"'{self.path}' has no checkpoint yet; let it finish a round")
-        path = self.path / str(note.get("file"))
-        if not path.is_file() or hash_file(path) != note.get("sha256"):
-            raise RunError(f"checkpoint '{path}' is damaged or missing: its SHA-256 is not the recorded one")
+        self.stateful()
+        path = self.path / str(note["file"])
+        if hash_file(path) != note.get("sha256"):
+            raise RunError(f"checkpoint '{path}' is damaged: its SHA-256 is not the recorded one")
         return int(note["round"]), read_state(path, server, store, template)
+
+    def stateful(self) -> None:
+        """Refuse to use a state that is not there any more."""
+        note = self._note()
+        if note is not None and not (self.path / str(note.get("file"))).is_file():
+            raise RunError(f"'{self.path}' has no state any more: it was run with keep=none, or its states were cleaned away")
 
     def _note(self) -> dict[str, Any] | None:
         path = self.path / "checkpoint.json"
         return get_object(path) if path.exists() else None
+
+    def keep_best(self, number: int, server: Tree, store: Store) -> None:
+        """Keep the state after round ``number`` as the best so far, beside the one that the last checkpoint knows."""
+        with writing(self.path / "best", GOES_ON):
+            (self.path / "best").mkdir(exist_ok=True)
+        write_state(self._best(number), server, store)
+
+    def _best(self, number: int) -> Path:
+        return self.path / "best" / f"round-{number}.safetensors"
+
+    def forget_best(self, but: int | None) -> None:
+        """Delete the states that were best before round ``but``."""
+        for old in (self.path / "best").glob("round-*.safetensors*"):
+            if but is None or old != self._best(but):
+                old.unlink()
+
+    def settle_best(self, number: int) -> None:
+        """Let the best state take the last one's place; rounds after it can be had again by going on from it."""
+        path = self.path / f"checkpoint-{number}.safetensors"
+        if self._best(number).exists():
+            self._best(number).replace(path)
+        put_json(self.path / "checkpoint.json", {"round": number, "file": path.name, "sha256": hash_file(path)}, kept=GOES_ON)
+        self._only(path)
+        self.forget_best(None)
+        (self.path / "best").rmdir()
+
+    def forget_states(self) -> None:
+        """Delete the last checkpoint: no models, and no more rounds."""
+        put_json(self.path / "checkpoint.json", {"round": self.reached, "file": None})
+        self._only(None)
 
     def keep(self, number: int, server: Tree, store: Store) -> None:
         """Keep the state after round ``number`` for analyses, beside those of other rounds."""

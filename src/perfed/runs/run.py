@@ -21,7 +21,8 @@ from ..transport import Transport
 from ..transport.flops import per_step
 from . import code
 from .assemble import SharedData, samples_of, stretched, there
-from .experiment import Choice, Experiment
+from .choice import Choice
+from .experiment import Experiment
 from .folder import CompareFolder, RunFolder, fresh
 from .parse import flat
 from .seed import OnRound, Seed, Stop
@@ -47,6 +48,8 @@ def rehearse(experiment: Experiment, on_round: OnRound | None = None) -> dict[in
     """Run an experiment without a record; return every seed as it ended."""
     if experiment.track:
         raise InputError(f"track={','.join(experiment.track)} is for runs that are recorded; say where, such as out='runs'")
+    if experiment.keep != "last":
+        raise InputError(f"keep={experiment.keep} is for runs that are recorded; say where, such as out='runs'")
     samples = samples_of(experiment)
     experiment = settled(experiment, samples)
     shared, ended = SharedData.of(experiment, samples), {}
@@ -133,6 +136,9 @@ def extensible(folder: RunFolder, rounds: int) -> None:
             f"'{path}' cannot go on: the schedule of {experiment.method.name} is laid out for its {experiment.rounds} rounds; "
             f"start a new run with rounds={rounds}"
         )
+    if rounds > experiment.rounds:
+        for seed in folder.seeds.values():
+            seed.stateful()
     if str(folder.manifest["command"]).startswith("perfed paper "):
         raise RunError(f"'{path}' belongs to a paper's table; `perfed paper … --rounds {rounds}` makes a longer one")
 
@@ -225,6 +231,7 @@ def train(
         if experiment.protocol == "pflbench":
             final["flops"] = per_step(one.made.site, one.made.server, one.made.first)
         place.put_final(final | ({"stopped": one.stopped} if one.stopped else {}))
+        one.settle()
 
 
 def _about(folder: RunFolder, one: Seed) -> About:

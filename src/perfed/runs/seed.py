@@ -1,11 +1,12 @@
 """One seed of an experiment in training: its states, and its rounds on disk or in memory."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
-from ..errors import RunError
+from ..errors import InputError, RunError
+from ..evaluate.summary import choose as chosen
 from ..rounds import Protocol, Round, Span, line_of, rounds
 from ..serving.personal import Trained
 from ..transport import Transport, choose
@@ -44,6 +45,13 @@ class Seed:
         self.server, self.store, self.first = made.server, made.store(), 0
         self.history: list[dict[str, Any]] = []  # the rounds, where there is no folder for them
         self.stopped: dict[str, Any] | None = None  # why it ended before its last round
+        self.best: Mapping[str, Any] | None = None  # the validated round so far, where its state is kept
+        if desk is not None and made.experiment.keep != "last":
+            raise InputError(f"keep={made.experiment.keep} has no effect here: the states of silos stay with them")
+        if made.experiment.keep == "best" and not any(map(len, made.federation.validation)):
+            raise InputError(
+                "keep=best keeps the state that is best on validation data, and there is none; validation=0.1 sets some aside"
+            )
         if folder is not None and made.federation.vocabulary is not None:
             folder.keep_vocabulary(made.federation.vocabulary)
 
@@ -57,6 +65,10 @@ class Seed:
         self.first, found = self.folder.load(self.desk.kept(self.server), self.store, self.made.template)
         self.server = self.desk.back(found)
         self.folder.lines.cut(self.first)
+        if self.made.experiment.keep == "best":
+            self.best = self._chosen(self.folder.lines.read())
+            if self.best and self.best["round"] == self.first:  # a finished run's best state is its checkpoint
+                self.folder.keep_best(self.first, self.server, self.store)
 
     def at(self, number: int | None = None) -> Trained:
         """Return the seed as it stands after its last checkpoint, or after round ``number`` where that state was kept."""
@@ -94,6 +106,7 @@ class Seed:
                 line = line_of(done, perf_counter() - began, len(self.made.federation)) | self.desk.said(done)
                 self._record(line)
                 began, last, self.server = perf_counter(), done.number, done.server
+                self._keep_best(line)
                 if stop:
                     lines.append(line)
                     self.stopped = stop(lines)
@@ -126,6 +139,26 @@ class Seed:
             Span(self.made.seed, len(federation), asked.rounds, self.first),
         )
 
+    def _chosen(self, lines: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+        asked = self.made.experiment
+        return chosen(lines, "validation", report=asked.report, series=asked.series, by=asked.choose)
+
+    def _keep_best(self, line: dict[str, Any]) -> None:
+        """Keep the state of the round that is best so far; the one that the last checkpoint knows stays until the next."""
+        if self.folder is None or self.made.experiment.keep != "best" or line["round"] == 0:
+            return
+        self.best = self._chosen([self.best, line] if self.best else [line])
+        if self.best is line:
+            self.folder.keep_best(line["round"], self.server, self.store)
+
+    def settle(self) -> None:
+        """Leave on disk what is asked for, once the seed is finished and that is written down."""
+        keep = self.made.experiment.keep
+        if self.folder is not None and keep == "best" and self.best:
+            self.folder.settle_best(self.best["round"])
+        elif self.folder is not None and keep == "none":
+            self.folder.forget_states()
+
     def _record(self, line: dict[str, Any]) -> None:
         if self.folder is None:
             self.history.append(line)
@@ -135,6 +168,8 @@ class Seed:
     def _save(self, number: int) -> None:
         if self.folder is not None:
             self.folder.save(number, self.desk.kept(self.server), self.store)
+            if self.best:
+                self.folder.forget_best(self.best["round"])
 
     @property
     def lines(self) -> list[dict[str, Any]]:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from .. import models
 from ..data import Samples
 from ..federation import Federation
-from .experiment import Choice, Experiment
+from .choice import Choice
+from .experiment import Experiment
 
 if TYPE_CHECKING:
     from .assemble import SharedData

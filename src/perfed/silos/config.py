@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from ..errors import InputError, suggest
-from ..runs.experiment import Choice
+from ..runs.choice import Choice
 
 
 @dataclass(frozen=True, kw_only=True)

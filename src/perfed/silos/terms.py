@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..errors import InputError, suggest
 from ..runs import parse
-from ..runs.experiment import record
+from ..runs.choice import record
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -165,7 +165,7 @@ def _with_bases(asked: list[Experiment], *, common: bool, alone: bool = False) -
 
 
 def _plain(name: str) -> Any:
-    from ..experiment import Choice
+    from ..choice import Choice
 
     return Choice(name=name)
 

@@ -11,7 +11,8 @@ from ...method.search import Space
 from ...methods import title
 from .. import parse
 from ..assemble import AnyMethod, method_of, stretched
-from ..experiment import Choice, Experiment
+from ..choice import Choice
+from ..experiment import Experiment
 from .meter import Meter
 
 CANDIDATES, FRESH = 20, (1, 2, 3)  # settings of every method, and the seeds on which the best of each is tested

@@ -16,8 +16,9 @@ from ...partition import Split
 from ...transport import choose
 from ...transport.stacked import why_not
 from ..assemble import Assembled, SharedData, kind_of, metrics_of, samples_of, split_of
+from ..choice import Choice
 from ..compare import workers
-from ..experiment import Choice, Experiment
+from ..experiment import Experiment
 from ..seed import Seed
 from ..settle import settled
 from .ask import ALL, Wanted
@@ -207,7 +208,7 @@ def _paid(plan: RacePlan, wanted: Wanted, meters: dict[str, Meter], shared: Shar
 
 def _seconds(racer: Racer, meter: Meter, shared: SharedData, plan: RacePlan) -> float:
     """Return what a client-step of a racer takes, tests included, as measured in a few rounds."""
-    asked = blinded(racer.setting({}, 1000)).but(rounds=TRIAL)
+    asked = blinded(racer.setting({}, 1000)).but(rounds=TRIAL, keep="last")
     seed = Seed(shared.assemble(asked, plan.seed))
     times: list[float] = []
     transport, _ = seed.transport(asked.transport)

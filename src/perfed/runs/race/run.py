@@ -14,9 +14,10 @@ from ...partition import Split
 from ...trackers import check
 from .. import code, parallel
 from ..assemble import AnyMethod, method_of
+from ..choice import Choice
 from ..compare import train as train_all
 from ..compare import workers
-from ..experiment import Choice, Experiment
+from ..experiment import Experiment
 from ..folder import RunFolder, fresh
 from ..run import Begun, begin, extend
 from ..seed import OnRound
@@ -262,7 +263,7 @@ def _until(job: Contest, one: Candidate, racer: Racer, rung: int, among: int) ->
 def begun_run(job: Contest, one: Candidate, racer: Racer, until: int) -> tuple[RunFolder, Experiment]:
     """Return a candidate's run, made or given more rounds where necessary."""
     folder = job.folder.candidate(racer.name, one.number)
-    place = {"out": folder.path.parent, "name": folder.path.name, "seeds": (job.plan.seed,), "snapshots": 0}
+    place = {"out": folder.path.parent, "name": folder.path.name, "seeds": (job.plan.seed,), "snapshots": 0, "keep": "last"}
     asked = blinded(job.experiment(one, racer)).but(rounds=until, **place)
     if not folder.complete:
         shutil.rmtree(folder.path, ignore_errors=True)  # a call before this one ended while making it
