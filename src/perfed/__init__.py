@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .results import Comparison as Comparison
     from .results import Race as Race
     from .results import Run as Run
+    from .results.joined import join as join
     from .runs.experiment import Experiment as Experiment
     from .sampling import Sampling as Sampling
     from .server import Uploads as Uploads
@@ -61,6 +62,7 @@ _HOMES = {  # public name → module
     "descend": "local",
     "export": "serving.export",
     "federate": "api",
+    "join": "results.joined",
     "mean": "server",
     "mix": "server",
     "open": "api",

@@ -4,7 +4,7 @@ from typing import Any
 
 from . import sources
 from .errors import suggest
-from .methods import CATALOGUE, crosses
+from .methods import CATALOGUE, crosses, newcomer
 from .methods import title as title_of
 
 NORM = "who owns BatchNorm: all averaged, local_stats, local_all (set as norm=)"
@@ -26,6 +26,19 @@ def entry(name: str) -> dict[str, Any]:
 def crossing(name: str) -> dict[str, list[str]]:
     """Return the fields that go down, go up and stay, as the method's class says; nothing where it does not."""
     return {way: own.split() for way, own in zip(("down", "up", "private"), crosses(name).split("|"), strict=False)}
+
+
+def newcomers() -> str:
+    """Return the table of what a newcomer is sent by every method and what it does with it, in Markdown."""
+    head = ["| method | a newcomer is sent | and | whose choice |", "|---|---|---|---|"]
+    rows = ["| " + " | ".join([f"[{title_of(name)}](methods/{name}.md)", *newcomer(name)]) + " |" for name in CATALOGUE]
+    return "\n".join([*head, *rows]) + "\n"
+
+
+def joins(name: str) -> str:
+    """Return the paragraph about newcomers on a method's page."""
+    sent, does, whose = newcomer(name)
+    return f"**A newcomer** is sent {sent}; it {does} ({whose}). [Newcomers](../newcomers.md) has all methods.\n"
 
 
 def meanings(name: str) -> list[dict[str, Any]]:

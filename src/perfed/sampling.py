@@ -1,4 +1,4 @@
-"""Who takes part in a round, and who drops out of it after training."""
+"""Who takes part in a round, who drops out of it after training, and what those may spend who come later."""
 
 from dataclasses import dataclass
 
@@ -102,3 +102,45 @@ class Sampling:
         luck = keys.uniform(keys.key(seed, number, "drop"), (max(ids) + 1,))
         lost = {i for i in ids if luck[i] < self.drop}
         return lost if len(lost) < len(ids) else lost - {min(ids, key=lambda i: -float(luck[i]))}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Join:
+    """What a newcomer may spend on fitting its own parts, and how often clients kept out of training are tested so.
+
+    Args:
+        epochs: Passes over a newcomer's training samples.
+        every: Rounds between tests of the unseen clients; 0 tests them after the last round only.
+
+    Raises:
+        InputError: If a number cannot be right.
+
+    Example:
+        >>> from perfed.sampling import Join
+        >>> Join(epochs=5).due(number=10, last=10), Join(epochs=5).due(number=5, last=10)
+        (True, False)
+    """
+
+    epochs: int = 10  # passes over a newcomer's training samples in which it fits its own parts
+    every: int = 0  # rounds between tests of the unseen clients; 0: after the last round only
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or self.every < 0:
+            raise InputError(f"join.epochs must be at least 1 and join.every not negative, got {self.epochs} and {self.every}")
+
+    def due(self, number: int, last: int) -> bool:
+        """Return whether the unseen join after a round.
+
+        Args:
+            number: The round, from 0, which is before any training.
+            last: The last round of the run.
+
+        Returns:
+            Whether they do.
+
+        Example:
+            >>> from perfed.sampling import Join
+            >>> [number for number in range(8) if Join(every=3).due(number, last=7)]
+            [3, 6, 7]
+        """
+        return number > 0 and (number == last or (self.every > 0 and number % self.every == 0))

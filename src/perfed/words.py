@@ -47,6 +47,9 @@ _SETTINGS = {  # a setting, and what other tools call it
         "join_clients min_fit_clients fraction_train"
     ),
     "sampling.ratio_min": "random_join_ratio",
+    "unseen": "num_new_clients new_clients n_new_clients unseen_clients holdout_clients unseen_clients_rate",
+    "join.epochs": "fine_tuning_epoch_new join_epochs",
+    "join.every": "unseen_every join_every",
     "sampling.drop": "client_drop_rate dropout_rate dropout stragglers train_slow_rate",
     "partition.classes_per_client": "shards num_classes_per_client class_per_client shard_per_user",
     "seeds": "seed random_seed random_state times num_seeds trials",

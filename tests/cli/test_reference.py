@@ -27,11 +27,19 @@ def printed(*words: str) -> str:
 def test_every_setting_is_listed_with_a_meaning() -> None:
     rows = json.loads(printed("settings", "--json"))
     paths = {row["path"] for row in rows}
-    assert set(Experiment.model_fields) - {"budget", "sampling", "inputs", "text"} <= paths
+    assert set(Experiment.model_fields) - set(reference.GROUPS) <= paths
     assert {f"budget.{name}" for name in Budget.__dataclass_fields__} | {
         f"sampling.{name}" for name in Sampling.__dataclass_fields__
     } <= paths
-    assert {"inputs.mean", "text.length", "partition.alpha", "model.hidden", "data.fraction", "method.align"} <= paths
+    assert {
+        "inputs.mean",
+        "text.length",
+        "partition.alpha",
+        "model.hidden",
+        "data.fraction",
+        "method.align",
+        "join.epochs",
+    } <= paths
     assert not [row["path"] for row in rows if not row["meaning"] or not row["type"]]
 
 

@@ -3,14 +3,18 @@
 import stat
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 pytest.importorskip("cryptography")
 
-from perfed.errors import InputError, RunError
+from perfed.cli.commands import app
+from perfed.errors import InputError, PerfedError, RunError
 from perfed.silos.flower import certificates, layout
 from perfed.silos.flower.inspect import check
+from perfed.silos.terms import Terms
 
 
 @pytest.fixture(scope="module")
@@ -112,3 +116,63 @@ def test_a_policy_that_would_refuse_the_experiment_is_found(other: Path) -> None
 
 def test_a_part_that_was_carried_away_is_checked_alone(other: Path) -> None:
     assert {f["state"] for f in check(other / "silo-1")} == {"ok"}
+
+
+# --- Silos that come and go ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def deployed(tmp_path: Path) -> Path:
+    layout.init(tmp_path / "d", 2, layout.Address(port=18443), ["method=fedrep", "rounds=5"])
+    return tmp_path / "d"
+
+
+def perfed(*words: str) -> str:
+    done = CliRunner().invoke(app, ["deploy", *words])
+    if isinstance(done.exception, PerfedError):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_a_silo_that_comes_later_has_a_part_of_its_own_and_the_server_knows_its_key(deployed: Path) -> None:
+    pictures = deployed.parent / "own.npz"
+    np.savez(pictures, x=np.zeros((20, 1, 8, 8), np.uint8), y=np.arange(20) % 10)
+    before = {p: p.read_bytes() for p in deployed.rglob("*") if p.is_file() and p.name != "server.yaml"}
+    assert "perfed deploy silo silo-2" in perfed("add", str(deployed), "Oslo", f"data=npz:{pictures}", "--scores")
+    assert {p: p.read_bytes() for p in before} == before
+    assert states(deployed) == {}
+    terms = Terms.load(deployed / "server" / "server.yaml")
+    assert (terms.silos, terms.added, terms.names, terms.numbers) == (2, 1, {"Oslo": 2}, [0, 1, 2])
+    assert certificates.Roster(deployed / "server")()[certificates.pem_of(deployed / "silo-2" / "node.pub")] == 2
+    policy = yaml.safe_load((deployed / "silo-2" / "policy.yaml").read_text())
+    assert policy["epochs"] == 10 and policy["scores"] is True and policy["labels"] is False
+    assert yaml.safe_load((deployed / "silo-2" / "silo.yaml").read_text())["called"] == "Oslo"
+
+
+def test_a_silo_that_leaves_has_its_key_taken_away_and_its_number_stays_its_own(deployed: Path) -> None:
+    read = certificates.Roster(deployed / "server")
+    gone = certificates.pem_of(deployed / "silo-0" / "node.pub")
+    assert read()[gone] == 0
+    assert "nothing of silo-0 is in a common model" in perfed("remove", str(deployed), "silo-0")
+    assert gone not in read() and not (deployed / "server" / "keys" / "silo-0.pub").exists()
+    assert [part.name for part in layout.silos_of(deployed)] == ["silo-1"]
+    assert Terms.load(deployed / "server" / "server.yaml").least == 1
+    perfed("add", str(deployed), "Oslo", "data=npz:own.npz")
+    assert Terms.load(deployed / "server" / "server.yaml").numbers == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["add", "Oslo"], "say where Oslo's data are, such as data=csv:/srv/oslo.csv: digits is shared out"),
+        (["add", "silo-1", "data=npz:x"], "'silo-1' cannot name a new silo"),
+        (["add", "Oslo", "label=x"], "'label=x' is not understood; write data=csv:/srv/oslo.csv"),
+        (["remove", "Rome"], "silo-0"),
+        (["retrain", "silo-0"], "silo-0 takes part; `perfed deploy remove"),
+    ],
+)
+def test_what_cannot_be_added_or_removed_is_refused_in_a_sentence(deployed: Path, words: list[str], said: str) -> None:
+    with pytest.raises(PerfedError) as refused:
+        perfed(words[0], str(deployed), *words[1:])
+    assert said in str(refused.value)

@@ -13,6 +13,7 @@ from .data import app as data_app
 from .deploy import app as deploy_app
 from .deploy import silo_app
 from .export import export
+from .join import join
 from .output import emit, note, table, words
 from .paper import paper
 from .race import race, resumed, tune
@@ -183,6 +184,7 @@ app.command()(track)
 app.command()(paper)
 app.command()(analyze)
 app.command()(export)
+app.command()(join)
 app.command()(settings)
 
 

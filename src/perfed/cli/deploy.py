@@ -136,6 +136,79 @@ def run(server: Part, json: Json = False) -> None:
     _show(run, json)
 
 
+@app.command()
+def add(
+    folder: Annotated[Path, typer.Argument(help="A deployment.")],
+    name: Annotated[str, typer.Argument(help="What the new silo is called.")],
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[data=…] [data.OPTION=…]", help="Where its data are, such as data=csv:/srv/oslo.csv."),
+    ] = None,
+    scores: Annotated[bool, typer.Option("--scores", help="Let it report the scores of models on its data.")] = False,
+    labels: Annotated[bool, typer.Option("--labels", help="Let it report how many samples of each class it has.")] = False,
+    json: Json = False,
+) -> None:
+    """Let another silo come: its folder with key, configuration and policy, to be carried there and started.
+
+    In an experiment that runs it takes part from the next round, if the method can take it in; when the experiment is over
+    it joins as the method has it for newcomers, and has its model; the others are not disturbed.
+    """
+    from ..silos.flower.membership import add
+
+    made = add(folder, name, _source(data or []), {"scores": scores, "labels": labels})
+    said = f"{name} is {made}; carry it there and start it: perfed deploy silo {made.name}"
+    emit({"name": name, "folder": str(made)}, json, lambda: note(said, out=True))
+
+
+def _source(given: list[str]) -> dict[str, Any] | None:
+    """Return where data are, from data=… and data.OPTION=…."""
+    from ..errors import InputError
+    from ..runs.parse import value_of
+
+    found: dict[str, Any] = {}
+    for word in given:
+        key, mark, value = word.partition("=")
+        if not mark or (key != "data" and not key.startswith("data.")):
+            raise InputError(f"'{word}' is not understood; write data=csv:/srv/oslo.csv, and options as data.label=diagnosis")
+        found["name" if key == "data" else key.removeprefix("data.")] = value if key == "data" else value_of(value)
+    if found and "name" not in found:
+        raise InputError("say where the data are, such as data=csv:/srv/oslo.csv")
+    return found or None
+
+
+@app.command()
+def remove(
+    folder: Annotated[Path, typer.Argument(help="A deployment.")],
+    name: Annotated[str, typer.Argument(help="The silo's name, or silo-NUMBER.")],
+    json: Json = False,
+) -> None:
+    """Take a silo's key away: it is not let in any more; say what of it remains in the common model."""
+    from ..silos.flower.membership import remove
+
+    found = remove(folder, name)
+    emit(found, json, lambda: note(found["remains"], out=True))
+
+
+@app.command()
+def retrain(
+    folder: Annotated[Path, typer.Argument(help="A deployment.")],
+    name: Annotated[str, typer.Argument(help="The silo that left.")],
+    json: Json = False,
+) -> None:
+    """Prepare the experiment without a silo that left, from the last state kept from before it came (snapshots=N keeps them)."""
+    from ..silos.flower.membership import retrain
+
+    found = retrain(folder, name)
+
+    def show() -> None:
+        for seed, number in found["rounds"].items():
+            after = f"after round {number}, from before {name} came" if number else "at the start"
+            note(f"seed {seed} begins {after}; private parts begin anew", out=True)
+        note(f"perfed deploy run {folder / 'server'}: trains {found['run']}", out=True)
+
+    emit(found, json, show)
+
+
 def _stay(children: list[Any], mark: str, folder: Path, json: bool) -> None:
     """Keep processes running; as JSON, say first which and where they log."""
     from ..silos.flower import operate

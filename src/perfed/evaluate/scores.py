@@ -9,7 +9,7 @@ Value = float | list[Any] | None  # a number, a list of them (per class, a matri
 Line = Mapping[str, Any]  # one line of rounds.jsonl
 Scores = Mapping[str, Sequence[Any]]  # {"count": […], "accuracy": […], …}: one part of a line, one entry per client
 
-PARTS = ("test", "validation", "after")
+PARTS = ("test", "validation", "after", "unseen")  # the last one has clients of its own: those kept out of training
 
 
 @dataclass(frozen=True)

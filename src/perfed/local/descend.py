@@ -1,6 +1,8 @@
 """The one training primitive: follow a loss downhill, batch by batch, from a start."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -15,6 +17,22 @@ from .shard import Batch
 from .steps import Loss, down, moved
 
 T = TypeVar("T")
+
+_HELD: ContextVar[frozenset[int]] = ContextVar("held", default=frozenset())
+
+
+@contextmanager
+def holding(leaves: Iterable[Tensor]) -> Iterator[None]:
+    """Within it, `descend` moves none of these tensors: what starts from them keeps them, and the rest is fitted to them.
+
+    A newcomer runs a method's own training in it, with what it received held still. Clients along an axis know nothing of it.
+    """
+    kept = list(leaves)  # a tensor is told by its place in memory, which nothing else may take meanwhile
+    before = _HELD.set(frozenset(map(id, kept)))
+    try:
+        yield
+    finally:
+        _HELD.reset(before)
 
 
 def descend(
@@ -49,6 +67,8 @@ def descend(
     """
     paths = [path for path, _ in trees.named(start)]
     old = trees.leaves(start)
+    if any(held := [id(leaf) in _HELD.get() for leaf in old]):
+        return _around(held, loss, start, batches, budget, decay)
     moving = [leaf.is_floating_point() and not trees.is_state(path) for path, leaf in zip(paths, old, strict=True)]
     decays = [budget.weight_decay if decay is None else decay(path) for path in paths]
     first = next(batches := iter(batches), None)
@@ -57,6 +77,33 @@ def descend(
     engine = _eager if not private.stacked(first.key) else behind_the_axis if private.VMAP else within_the_axis
     kept = [d for d, m in zip(decays, moving, strict=True) if m]
     return engine(loss, start, old, moving, kept, chain([first], batches), budget)
+
+
+def _around(
+    held: list[bool],
+    loss: Loss,
+    start: T,
+    batches: Iterable[Batch],
+    budget: Budget,
+    decay: Callable[[str], float] | None,
+) -> T:
+    """Train what is not held, around what is; where all is held the batches are visited and nothing is computed."""
+    old, paths = trees.leaves(start), [path for path, _ in trees.named(start)]
+    free = {path: leaf for path, leaf, still in zip(paths, old, held, strict=True) if not still}
+
+    def whole(own: dict[str, Tensor]) -> T:
+        return trees.rebuild(start, [own.get(path, leaf) for path, leaf in zip(paths, old, strict=True)])
+
+    def around(own: dict[str, Tensor], batch: Batch) -> Tensor:
+        # running statistics that are held must not move, but a network in training moves those it is given
+        given = [own.get(path, leaf.clone() if trees.is_state(path) else leaf) for path, leaf in zip(paths, old, strict=True)]
+        return loss(trees.rebuild(start, given), batch)
+
+    if not free:
+        for _ in batches:
+            pass
+        return start
+    return whole(descend(around, free, batches, budget, decay=decay))
 
 
 def _eager(
@@ -75,6 +122,10 @@ def _eager(
     moments: list[Any] = [None] * len(trained)
     plain = budget.optimizer == "sgd" and not budget.momentum and not any(decays)
     for step, batch in enumerate(batches, 1):
+        if not trained:  # running statistics alone
+            with torch.no_grad():
+                loss(tree, batch)
+            continue
         with torch.enable_grad():
             slopes = torch.autograd.grad(loss(tree, batch), trained, allow_unused=True)
         with torch.no_grad():

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal
 
 from torch import Tensor
 
@@ -12,14 +12,13 @@ from ..local import Budget, Shard
 from ..server import Uploads, rule_of
 from ..task import Norm, Task
 from ..units import ruled
+from .joins import Joins, Server
 from .search import Space
-from .views import Down, Mine, Up, Views
-
-Server = TypeVar("Server")
+from .views import Down, Mine, Up
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method(Views[Down, Up, Mine], ABC, Generic[Server, Down, Up, Mine]):
+class Method(Joins[Server, Down, Up, Mine], ABC, Generic[Server, Down, Up, Mine]):
     """A method of federated learning: its fields are hyper-parameters, its verbs the steps of the paper.
 
     Server and clients are values: every state comes in as an argument and goes out as a result. The four types in brackets

@@ -64,6 +64,11 @@ def crosses(name: str) -> str:
     return str(_said(name).get("crosses", ""))
 
 
+def newcomer(name: str) -> list[str]:
+    """Return what a newcomer is sent, what it then does, and whose choice that is; nothing where its class does not say."""
+    return [part.strip() for part in str(_said(name).get("newcomer", "")).split("|") if part.strip()]
+
+
 def label(name: str, rule: str | None = None) -> str:
     """Return how tables write a method that averages by ``rule``: its title, with the rule if that is not its own."""
     usual = _said(name).get("rule")

@@ -32,6 +32,10 @@ class APFL(Method[Params, Params, Params, Mine]):
 
     crosses = "body head | body head | own share"  # fields that go down, go up and stay
     search = {"share": linear(0.1, 0.9)}  # worth tuning, and in which range
+    newcomer = (
+        "the common model | trains a model of its own in the blend with it, from it, and follows its share once | "
+        "the paper's step; ours that it begins at the common model"
+    )
 
     cost = 2.0
 
@@ -59,6 +63,9 @@ class APFL(Method[Params, Params, Params, Mine]):
 
         m = descend(both, Pair(down, mine.own), data.epochs(self.budget.epochs), self.budget)
         return m.common, Mine(m.own, share)
+
+    def join(self, task: Task, down: Params, mine: Mine, data: Shard) -> tuple[Params, Mine]:
+        return super().join(task, down, mine._replace(own=trees.clone(down)), data)
 
     def _follow(self, task: Task, down: Params, mine: Mine, data: Shard) -> Tensor:
         """Return α after a step along ⟨v − w, ∇f(α v + (1 − α) w)⟩ on the first batch, kept within [0, 1]."""

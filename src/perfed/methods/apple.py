@@ -12,7 +12,7 @@ from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..method import Method, positive
 from ..method.search import log
-from ..server import Uploads
+from ..server import Uploads, mean
 from ..task import Task
 from ..trees import Params
 
@@ -41,6 +41,10 @@ class Apple(Method[Server, Down, Params, Tensor]):
 
     crosses = "others own round shares | body head | state"  # fields that go down, go up and stay
     search = {"relation_lr": log(0.0001, 0.01), "pull": log(0.01, 1)}  # worth tuning, and in which range
+    newcomer = (
+        "everyone's core, and as its own the mean of them by samples | trains its core and its relations, which begin even | "
+        "ours that its core begins at the mean"
+    )
 
     title = "APPLE"
     cost = 2.0
@@ -95,6 +99,16 @@ class Apple(Method[Server, Down, Params, Tensor]):
             decay=lambda path: 0.0 if path == "relation" else self.budget.weight_decay,
         )
         return m.core, m.relation
+
+    def admit(self, server: Server) -> Server:
+        known = server.sizes if bool(server.sizes.any()) else torch.ones_like(server.sizes)
+        return server._replace(
+            cores=(*server.cores, mean(server.cores, known)), sizes=torch.cat([server.sizes, known.new_zeros(1)])
+        )
+
+    def join(self, task: Task, down: Down, mine: Tensor, data: Shard) -> tuple[Down, Tensor]:
+        core, relation = self.local(task, down, mine, data)
+        return down._replace(own=core), relation
 
     def _fade(self, number: Tensor) -> Tensor:
         """Return λ(t) = (cos(π t / L) + 1) / 2 for t < L, else 0."""

@@ -19,6 +19,10 @@ class Ditto(Method[Params, Params, Params, Params]):
 
     crosses = "body head | body head | body head"  # fields that go down, go up and stay
     search = {"spring": log(0.05, 5)}  # worth tuning, and in which range
+    newcomer = (
+        "the common model | trains a personal model on a spring to it, from it | "
+        "the paper's step; ours that it begins at the common model"
+    )
 
     cost = 2.0
 
@@ -46,12 +50,18 @@ class Ditto(Method[Params, Params, Params, Params]):
         return task.params(), task.params()
 
     def local(self, task: Task, down: Params, mine: Params, data: Shard) -> tuple[Params, Params]:
+        v = self._personal(task, down, mine, data, self.own_epochs)
+        w = descend(task.loss, down, data.epochs(self.budget.epochs), self.budget)
+        return w, v
+
+    def _personal(self, task: Task, down: Params, start: Params, data: Shard, epochs: int) -> Params:
         def held(v: Params, batch: Batch) -> Tensor:  # the anchor is the received model, not the one trained below
             return task.loss(v, batch) + self.spring * proximal(v, down)
 
-        v = descend(held, mine, data.epochs(self.own_epochs, "personal"), self.budget)
-        w = descend(task.loss, down, data.epochs(self.budget.epochs), self.budget)
-        return w, v
+        return descend(held, start, data.epochs(epochs, "personal"), self.budget)
+
+    def join(self, task: Task, down: Params, mine: Params, data: Shard) -> tuple[Params, Params]:
+        return down, self._personal(task, down, down, data, self.budget.epochs)
 
     def predict(self, task: Task, down: Params, mine: Params, x: Tensor) -> Tensor:
         return task.logits(mine, x)

@@ -35,6 +35,10 @@ class DualFed(Method[Model, Model, Model, Model]):
 
     crosses = "encoder global_classifier | encoder global_classifier | personal_classifier projector"
     search = {"contrast": log(0.5, 50), "temperature": log(0.05, 0.5)}  # worth tuning, and in which range
+    newcomer = (
+        "the common encoder and classifier | fits a projector and a personal classifier of its own | "
+        "ours: the paper trains all together, here what is common is held"
+    )
 
     cost = 1.5
     counted = ("projector",)

@@ -30,6 +30,10 @@ class FedALA(Method[Params, Params, Params, Mine]):
 
     crosses = "body head | body head | mixing settled top"  # fields that go down, go up and stay
     search = {"mixing_lr": log(0.1, 10)}  # worth tuning, and in which range
+    newcomer = (
+        "the common model | learns how much of the upper layers to take, and trains these; those below stay as received | "
+        "the paper's first round, with what is received held"
+    )
 
     cost = 1.5
 

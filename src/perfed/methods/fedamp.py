@@ -12,7 +12,7 @@ from ..local import Batch, Shard, descend
 from ..local.losses import proximal
 from ..method import Method, positive
 from ..method.search import log
-from ..server import Uploads, combine
+from ..server import Uploads, combine, mean
 from ..task import Task
 from ..trees import Params
 
@@ -29,6 +29,10 @@ class FedAMP(Method[tuple[Params, ...], Params, Params, Params]):
 
     crosses = "body head | body head | body head"  # fields that go down, go up and stay
     search = {"spring": log(0.001, 0.1), "attention": log(0.03, 0.3)}  # worth tuning, and in which range
+    newcomer = (
+        "the mean of all clients' mixtures | trains a model of its own on a spring to it, from it | "
+        "ours: attention needs a model that the server has seen"
+    )
 
     reveals = "the client's own model, which the server compares and mixes with the others"
 
@@ -49,6 +53,12 @@ class FedAMP(Method[tuple[Params, ...], Params, Params, Params]):
 
         w = descend(held, mine if self.start == "own" else down, data.epochs(self.budget.epochs), self.budget)
         return w, w
+
+    def admit(self, server: tuple[Params, ...]) -> tuple[Params, ...]:
+        return (*server, mean(server, [1.0] * len(server)))
+
+    def join(self, task: Task, down: Params, mine: Params, data: Shard) -> tuple[Params, Params]:
+        return down, self.local(task, down, down, data)[1]
 
     def merge(self, server: tuple[Params, ...], ups: Uploads[Params]) -> tuple[Params, ...]:
         answers, clouds = ups.trees, list(server)

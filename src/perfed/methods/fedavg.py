@@ -19,6 +19,7 @@ class FedAvg(Method[Params, Params, Params, tuple[()]]):
     norm: Norm = "all"
 
     crosses = "body head | body head | "  # fields that go down, go up and stay
+    newcomer = "the common model | serves it as it is, as everyone does | the paper's: there is nothing personal to fit"
 
     send = broadcast
     merge = average

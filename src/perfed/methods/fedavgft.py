@@ -18,6 +18,7 @@ class FedAvgFT(Method[Params, Params, Params, tuple[()]]):
 
     crosses = "body head | body head | "  # fields that go down, go up and stay
     search = {"tune_epochs": among(1, 2, 5)}  # worth tuning, and in which range
+    newcomer = "the common model | fine-tunes it, for the method's own passes (tune_epochs) | the paper's"
 
     title = "FedAvg+FT"
 

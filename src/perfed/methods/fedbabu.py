@@ -24,6 +24,9 @@ class FedBABU(Method[Params, Params, Params, Params]):
 
     crosses = "body | body | head"  # fields that go down, go up and stay
     search = {"tune_epochs": among(1, 5, 10)}  # worth tuning, and in which range
+    newcomer = (
+        "the common body | fine-tunes it and the head that everyone has, for the method's own passes (tune_epochs) | the paper's"
+    )
 
     send = broadcast
     merge = average

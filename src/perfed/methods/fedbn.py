@@ -17,6 +17,10 @@ class FedBN(Method[Params, Params, Params, tuple[()]]):
     """Average everything but normalisation, which absorbs each client's feature shift."""
 
     crosses = "body head | body head | kept"  # fields that go down, go up and stay
+    newcomer = (
+        "the common model but for BatchNorm | fits BatchNorm layers of its own, scales, shifts and statistics | "
+        "ours: so nothing of anyone's layers has to leave"
+    )
 
     needs = "BatchNorm"
 

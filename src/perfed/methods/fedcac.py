@@ -12,7 +12,7 @@ from ..errors import MethodError
 from ..local import Shard, descend
 from ..method import Method
 from ..method.search import linear, whole
-from ..server import Uploads, averaged, mix, rule_of
+from ..server import Uploads, averaged, mean, mix, rule_of
 from ..task import Task
 from ..trees import Params
 
@@ -35,6 +35,11 @@ class FedCAC(Method[Server, Params, Up, Masks]):
 
     crosses = "body head | critical params | body head"  # fields that go down, go up and stay
     search = {"critical": linear(0.1, 0.9), "narrowing": whole(10, 200)}  # worth tuning, and in which range
+    newcomer = (
+        "the mean of all clients' models, with nothing critical | "
+        "trains it and keeps what turns out critical; the rest stays the mean | "
+        "ours: it is what the paper does once everyone is alone (round > β)"
+    )
 
     cost = 1.1
 
@@ -75,6 +80,14 @@ class FedCAC(Method[Server, Params, Up, Masks]):
         w = descend(task.loss, down, data.epochs(self.budget.epochs), self.budget)
         critical = {k: self._critical(w[k], old, keys.fold(data.key, "mask", k)) for k, old in trees.weights(down).items()}
         return Up(w, critical), critical
+
+    def admit(self, server: Server) -> Server:
+        return server._replace(models=(*server.models, mean(server.models, [1.0] * len(server.models))))
+
+    def join(self, task: Task, down: Params, mine: Masks, data: Shard) -> tuple[Params, Masks]:
+        up, critical = self.local(task, down, mine, data)
+        own = up.params  # running state is the client's own, as after a merge
+        return {k: torch.where(critical[k], own[k], down[k]) if k in critical else own[k] for k in down}, critical
 
     def _critical(self, new: Tensor, old: Tensor, key: Tensor) -> Tensor:
         """Return which entries of a tensor are critical: Eqs. (5) and (6)."""

@@ -30,6 +30,10 @@ class FedCP(Method[Model, Model, Model, Params]):
 
     crosses = "body head policy | body head policy | head"  # fields that go down, go up and stay
     search = {"align": log(0.1, 10)}  # worth tuning, and in which range
+    newcomer = (
+        "the common body, head and policy | fits a head of its own to them, from the start that everyone had | "
+        "ours: the paper trains all together, here what is common is held"
+    )
 
     cost = 1.5
 

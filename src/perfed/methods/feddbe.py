@@ -44,6 +44,10 @@ class FedDBE(Method[Server, Down, Up, Params]):
 
     crosses = "model | model survey | memory"  # fields that go down, go up and stay
     search = {"pull": log(0.01, 10), "momentum": linear(0.1, 1)}  # worth tuning, and in which range
+    newcomer = (
+        "the common model and everyone's mean feature | fits its memory, the personal mean that is added to the features | "
+        "ours: the paper trains all together, here the model is held"
+    )
 
     cost = 1.1
 
@@ -65,6 +69,9 @@ class FedDBE(Method[Server, Down, Up, Params]):
 
     def send(self, server: Server, client: int) -> Down:
         return Down(server.model, server.centre if bool(server.known) else {})
+
+    def admit(self, server: Server) -> Server:
+        return server
 
     def forms(self, server: Server) -> list[Down]:
         return [self.send(at, 0) for at in (server, server._replace(known=torch.ones_like(server.known)))]

@@ -37,6 +37,9 @@ class FedETF(Method[Model, Model, Model, Params]):
     norm: Norm = "all"
 
     crosses = "body projection scale | body projection scale | "  # fields that go down, go up and stay
+    newcomer = (
+        "the common body, projection and scale | serves them as they are, or fine-tunes as everyone does (personal) | the paper's"
+    )
 
     send = broadcast
     merge = average

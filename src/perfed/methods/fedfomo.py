@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from .. import keys, trees
@@ -12,7 +13,7 @@ from ..local import Shard, descend
 from ..local.losses import cross_entropy_each
 from ..method import Method, positive
 from ..method.search import linear
-from ..server import Uploads
+from ..server import Uploads, mean
 from ..task import Task
 from ..trees import Params
 
@@ -43,6 +44,11 @@ class FedFomo(Method[Server, Down, Up, Params]):
 
     crosses = "models sent | gains params ticket | body head"  # fields that go down, go up and stay
     search = {"held_out": linear(0.1, 0.3)}  # worth tuning, and in which range
+    newcomer = (
+        "the models that the others gained most from in all | "
+        "begins at their mean, moves by what each brings it, and trains on | "
+        "ours: affinities are learned by taking part"
+    )
 
     cost = 1.5
 
@@ -88,6 +94,27 @@ class FedFomo(Method[Server, Down, Up, Params]):
             start |= {k: start[k] + share[i] * (other[k] - mine[k]) for k in trees.weights(mine)}
         w = descend(task.loss, start, rest.epochs(self.budget.epochs), self.budget)
         return Up(w, gains, keys.fold(data.key, "ticket")), w
+
+    def admit(self, server: Server) -> Server:
+        """Offer the newcomer the models that the others gained most from in all, of those that are on offer."""
+        start = mean(server.models, [1.0] * len(server.models))
+        gained = server.affinity.sum(0).masked_fill(~server.fresh, -torch.inf)
+        best = gained.argsort(descending=True, stable=True)[: min(self.models, len(server.models))]
+        offered = torch.where(server.fresh[best], best, -1)
+        wide = F.pad(server.chosen, (0, len(offered) - server.chosen.shape[1]), value=-1)
+        return Server(
+            (*server.models, start),
+            F.pad(server.fresh, (0, 1)),
+            F.pad(server.affinity, (0, 1, 0, 1)) + torch.diag(F.pad(torch.zeros_like(gained), (0, 1), value=1.0)),
+            F.pad(server.tickets, (0, 1)),
+            torch.cat([wide, offered[None]]),
+            server.round,
+        )
+
+    def join(self, task: Task, down: Down, mine: Params, data: Shard) -> tuple[Down, Params]:
+        if bool(down.sent.any()):
+            mine = mean(down.models, down.sent)
+        return down, self.local(task, down, mine, data)[1]
 
     def _gains(self, task: Task, down: Down, mine: Params, aside: Shard) -> Tensor:
         """Return, per model, how much lower its loss is than one's own, over its distance: Eq. (4)."""

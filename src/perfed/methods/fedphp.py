@@ -11,7 +11,7 @@ from .. import trees
 from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..local.losses import mmd, mmd_scaled
-from ..method import Method, positive
+from ..method import Method, as_in_a_round, positive
 from ..method.search import linear, log
 from ..server import average, broadcast
 from ..task import Task, cross_entropy
@@ -29,6 +29,7 @@ class FedPHP(Method[Params, Params, Params, Mine]):
 
     crosses = "body head | body head | heirloom visits"  # fields that go down, go up and stay
     search = {"lesson": log(0.01, 0.3), "keep": linear(0.5, 0.95)}  # worth tuning, and in which range
+    newcomer = "the common model | trains it as in its first round, and keeps the result as its heirloom | the paper's"
 
     cost = 1.4
 
@@ -42,6 +43,7 @@ class FedPHP(Method[Params, Params, Params, Mine]):
     rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
     send = broadcast
+    join = as_in_a_round
     merge = average
 
     def __post_init__(self) -> None:

@@ -35,6 +35,11 @@ class FedPick(Method[Model, Model, Model, Model]):
 
     crosses = "encoder head | encoder head | chosen rejected selector"  # fields that go down, go up and stay
     search = {"personal_loss": log(0.5, 10), "distil": log(0.5, 10)}  # worth tuning, and in which range
+    newcomer = (
+        "the common encoder and classifier, but for BatchNorm | "
+        "fits a selector, two classifiers and BatchNorm layers of its own | "
+        "ours: the paper trains all together, here what is common is held"
+    )
 
     cost = 1.2
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..local import Batch, Shard, descend
-from ..method import Method, positive
+from ..method import Method, as_in_a_round, positive
 from ..method.search import log
 from ..server import Uploads, broadcast
 from ..task import Task, cross_entropy
@@ -27,12 +27,16 @@ class FedProto(Method[Prototypes, Prototypes, Prototypes, Params]):
 
     crosses = "centres known | centres known | body head"  # fields that go down, go up and stay
     search = {"pull": log(0.1, 10)}  # worth tuning, and in which range
+    newcomer = (
+        "the prototypes of all classes | trains a model of its own, from the start that everyone had, towards them | the paper's"
+    )
 
     cost = 1.3
 
     pull: float = 1.0  # λ, weight of the distance to the common prototype, averaged over features
 
     send = broadcast
+    join = as_in_a_round
 
     def __post_init__(self) -> None:
         positive("FedProto", "pull (λ)", self.pull, "without it the models are those of Local; 1 to 10 is usual")

@@ -23,6 +23,7 @@ class FedProx(Method[Params, Params, Params, tuple[()]]):
 
     crosses = "body head | body head | "  # fields that go down, go up and stay
     search = {"spring": log(0.001, 1)}  # worth tuning, and in which range
+    newcomer = "the common model | serves it as it is, as everyone does | the paper's: there is nothing personal to fit"
 
     send = broadcast
     merge = average

@@ -1,6 +1,6 @@
 """FedRep (Collins et al., ICML 2021): a shared body, a head of one's own, trained in turn."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -19,6 +19,7 @@ class FedRep(Method[Params, Params, Params, Params]):
 
     crosses = "body | body | head"  # fields that go down, go up and stay
     search = {"head_epochs": among(1, 2, 5)}  # worth tuning, and in which range
+    newcomer = "the common body | fits a head of its own to it, from the start that everyone had | the paper's step for the head"
 
     cost = 1.5
 
@@ -53,6 +54,9 @@ class FedRep(Method[Params, Params, Params, Params]):
         head = descend(fit, mine, data.epochs(self.head_epochs, "head", see), self.budget)
         body = descend(move, down, data.epochs(self.budget.epochs, "body"), self.budget)
         return body, head
+
+    def join(self, task: Task, down: Params, mine: Params, data: Shard) -> tuple[Params, Params]:
+        return super(FedRep, replace(self, head_epochs=self.budget.epochs)).join(task, down, mine, data)
 
     def predict(self, task: Task, down: Params, mine: Params, x: Tensor) -> Tensor:
         return task.logits(down | mine, x)

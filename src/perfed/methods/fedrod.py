@@ -25,6 +25,10 @@ class FedRoD(Method[Params, Params, Params, Params]):
     rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
     crosses = "body head | body head | head"  # fields that go down, go up and stay
+    newcomer = (
+        "the common body and generic head | fits a personal head that corrects the generic one | "
+        "ours: the paper trains all together, here what is common is held"
+    )
 
     send = broadcast
     merge = average

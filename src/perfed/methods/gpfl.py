@@ -44,6 +44,11 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
 
     crosses = "body embeddings valve | body embeddings valve | head shares"  # fields that go down, go up and stay
     search = {"magnitude": log(0.001, 0.1), "decay": log(0.001, 0.3)}  # worth tuning, and in which range
+    newcomer = (
+        "the common extractor, valve and category embeddings | "
+        "fits a head of its own, under the condition that its labels make | "
+        "ours: the paper trains all together, here what is common is held"
+    )
 
     cost = 1.2
 

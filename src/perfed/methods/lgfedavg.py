@@ -43,6 +43,10 @@ class LGFedAvg(Method[Server, Down, Up, Mine]):
     """Train everything together for a while; then keep the body and average only the head."""
 
     crosses = "common head | common head | begun body"  # fields that go down, go up and stay
+    newcomer = (
+        "the common head, and the body at the end of the warm-up | trains a body of its own from that one, under the head | "
+        "the paper's way of clients that begin late; ours that the head is held"
+    )
 
     title = "LG-FedAvg"
 
@@ -68,6 +72,9 @@ class LGFedAvg(Method[Server, Down, Up, Mine]):
             return Down(server.head, server.body, {})
         needed = self.warmup and not bool(server.begun.all())  # without a warm-up everyone has the start already
         return Down(server.head, {}, server.body if needed else {})
+
+    def admit(self, server: Server) -> Server:
+        return server._replace(begun=torch.cat([server.begun, server.begun.new_zeros(1)]))
 
     def forms(self, server: Server) -> list[Down]:
         after = server._replace(round=torch.full_like(server.round, self.warmup))

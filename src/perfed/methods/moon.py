@@ -19,6 +19,7 @@ class Moon(Method[Params, Params, Params, Params]):
 
     crosses = "body head | body head | body"  # fields that go down, go up and stay
     search = {"contrast": log(0.1, 10)}  # worth tuning, and in which range
+    newcomer = "the common model | serves it as it is, as everyone does | the paper's: there is nothing personal to fit"
 
     title = "MOON"
     cost = 2.0

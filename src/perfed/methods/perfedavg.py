@@ -22,6 +22,7 @@ class PerFedAvg(Method[Params, Params, Params, tuple[()]]):
 
     crosses = "body head | body head | "  # fields that go down, go up and stay
     search = {"step": log(0.001, 0.1)}  # worth tuning, and in which range
+    newcomer = "the common model | takes the one step that the model was made for | the paper's"
 
     title = "Per-FedAvg"
     cost = 2.0

@@ -9,7 +9,7 @@ from .. import trees
 from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..local.losses import proximal
-from ..method import Method, positive
+from ..method import Method, as_in_a_round, positive
 from ..method.search import log
 from ..server import Uploads, averaged, broadcast
 from ..task import Task
@@ -22,6 +22,7 @@ class PFedMe(Method[Params, Params, Params, Params]):
 
     crosses = "body head | body head | body head"  # fields that go down, go up and stay
     search = {"budget.lr": log(0.001, 0.05), "spring": log(1, 15), "personal_lr": log(0.003, 0.1)}  # ηλ stays below 1
+    newcomer = "the common model | solves for a personal model near it, batch by batch | the paper's"
 
     title = "pFedMe"
     cost = 5.0
@@ -34,6 +35,7 @@ class PFedMe(Method[Params, Params, Params, Params]):
     rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
     send = broadcast
+    join = as_in_a_round
 
     def __post_init__(self) -> None:
         super().__post_init__()

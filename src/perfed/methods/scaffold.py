@@ -39,6 +39,10 @@ class Scaffold(Method[Server, Down, Up, Params]):
 
     crosses = "control model | change model | body head"  # fields that go down, go up and stay
     search = {"server_lr": linear(0.5, 1)}  # worth tuning, and in which range
+    newcomer = (
+        "the common model and the common control variate | serves the model as it is, as everyone does | "
+        "the paper's: there is nothing personal to fit"
+    )
 
     title = "SCAFFOLD"
 
@@ -61,6 +65,9 @@ class Scaffold(Method[Server, Down, Up, Params]):
 
     def send(self, server: Server, client: int) -> Down:
         return Down(server.model, server.control)
+
+    def admit(self, server: Server) -> Server:
+        return server._replace(clients=server.clients + 1)
 
     def local(self, task: Task, down: Down, mine: Params, data: Shard) -> tuple[Up, Params]:
         x, control = down

@@ -47,6 +47,10 @@ class SphereFed(Method[Server, Down, Up, tuple[()]]):
 
     crosses = "body | body | "  # fields that go down, go up and stay
     search = {"projection": among(False, True)}  # worth tuning, and in which range
+    newcomer = (
+        "the common body, and the classifier where it was calibrated | serves it as it is, as everyone does | "
+        "the paper's: there is nothing personal to fit"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -71,6 +75,9 @@ class SphereFed(Method[Server, Down, Up, tuple[()]]):
         last = self.calibrate and int(server.round) + 1 == self.rounds
         head = server.head if bool(server.calibrated) else {}
         return Down(server.body, head, {"last": torch.ones((), dtype=torch.bool)} if last else {})
+
+    def admit(self, server: Server) -> Server:
+        return server
 
     def forms(self, server: Server) -> list[Down]:
         last = server._replace(round=torch.full_like(server.round, self.rounds - 1))

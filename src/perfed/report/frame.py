@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 COLUMNS = ("method", "seed", "round", "client", "part", "metric", "value")
-PARTS = ("test", "validation", "after")
+PARTS = ("test", "validation", "after", "unseen")
 COUNTS = ("count", "correct", "accuracy")  # accuracy comes from `rates`
 
 
@@ -26,8 +26,8 @@ def frame(runs: Iterable[Record | Path | str]) -> "DataFrame":
 
     Returns:
         Columns ``method`` (as tables name it), ``seed``, ``round``, ``client`` (its name), ``part`` (``test``,
-        ``validation``, ``after``), ``metric`` and ``value``; accuracies are fractions. A client that was not scored in a
-        round has no row there.
+        ``validation``, ``after``, ``unseen``), ``metric`` and ``value``; accuracies are fractions. A client that was not
+        scored in a round has no row there.
     """
     import pandas
 
@@ -43,9 +43,10 @@ def _pieces(run: Record, name: str) -> Iterable["DataFrame"]:
     import pandas
 
     for seed, lines in run.rounds.items():
-        clients = np.array(run.clients[seed]["names"], dtype=object)
         for line in lines:
             for part in PARTS:
+                who = run.clients[seed].get("unseen", {"names": []}) if part == "unseen" else run.clients[seed]
+                clients = np.array(who["names"], dtype=object)
                 found = per_client(line.get(part), len(clients))
                 scored = ~np.isnan(np.array(list(found.values()))).all(0) if found else np.zeros(0, bool)
                 for metric, values in found.items():

@@ -12,7 +12,7 @@ from ..errors import InputError, RunError
 from ..evaluate.rising import rising
 from ..evaluate.summary import RUNAWAY, Moment, majority, over, runaway
 from ..units import signed, unit
-from . import helped, measured
+from . import helped, measured, unseen
 from .names import title
 from .read import Record, labels
 
@@ -96,11 +96,12 @@ def comparison(
     """
     options = {"report": report, "best": best, "series": series, "choose": choose}
     more = measured.names(runs, series)
-    columns = _columns(runs, best) + tuple(Column(**own) for own in (*measured.columns(runs, options), *helped.columns(runs)))
+    further = (*measured.columns(runs, options), *helped.columns(runs), *unseen.columns(runs))
+    columns = _columns(runs, best) + tuple(Column(**own) for own in further)
     guess = _majority(runs[0])
     values = [dict.fromkeys(("best", "last", "validation"), guess) | _costs(None)]
     for run in runs:
-        others = measured.values(run, more, options) | helped.values(run, runs, options)
+        others = measured.values(run, more, options) | helped.values(run, runs, options) | unseen.values(run, runs, options)
         values.append(run.summary(**options) | _costs(run) | others)
     if all(entry["validation"] is None for entry in values[1:]):
         columns = tuple(column for column in columns if "validation" not in column.key.split("."))
@@ -110,7 +111,7 @@ def comparison(
     names = [title("majority"), *labels(runs)]
     methods = ["majority", *(run.method for run in runs)]
     rows = tuple(Row(*row) for row in zip(methods, names, marked, strict=True))
-    notes = _notes(runs, report, best, series) + measured.notes(runs, options) + helped.notes(runs)
+    notes = _notes(runs, report, best, series) + measured.notes(runs, options) + helped.notes(runs) + unseen.notes(runs)
     return Table(columns, rows, tuple(notes))
 
 
@@ -183,6 +184,8 @@ SHORT = {  # for a terminal: heading of a column
     "best.std": "std clients",
     "last.weighted": "last, weighted",
     "validation.weighted": "validated",
+    "unseen.accuracy": "unseen",
+    "unseen.gap": "− seen",
     "cost.bytes_up": "",  # its own title has the unit
     "cost.seconds": "s",
 }

@@ -65,14 +65,24 @@ class Run:
         """The clients' names."""
         return list(self._who(self.experiment.seeds[0])["names"])
 
+    @property
+    def classes(self) -> list[str]:
+        """The labels' names, in order."""
+        return list(self._who(self.experiment.seeds[0])["classes"])
+
+    @property
+    def everyone(self) -> list[str]:
+        """The names of the clients, and of those that were kept out of training."""
+        return [*self.names, *self._who(self.experiment.seeds[0]).get("unseen", {"names": []})["names"]]
+
     def _who(self, seed: int) -> dict[str, Any]:
         if self.folder is not None:
             return self.folder.seed(seed).clients
-        from ..runs.run import clients_of
+        from ..runs.unseen import clients_of, kept_out
 
         samples, split = self._seeds[seed].made.federation.source or (None, None)
         assert samples is not None and split is not None
-        return clients_of(samples, split)
+        return clients_of(samples, split, kept_out(self.experiment, split.names, seed))
 
     @cached_property
     def summary(self) -> dict[str, Any]:
@@ -97,7 +107,7 @@ class Run:
         """Return each client's accuracy after the last round, by name.
 
         Args:
-            part: ``test`` or ``validation``.
+            part: ``test`` or ``validation``; ``unseen`` for clients that were kept out of training.
             seed: one of the run's seeds; by default the first.
 
         Returns:
@@ -117,7 +127,8 @@ class Run:
         last = next((line for line in reversed(self.rounds[number]) if line.get(part)), None)
         if last is None:
             raise InputError(f"there are no {part} scores in this run")
-        return dict(zip(self._who(number)["names"], rates(last[part]).tolist(), strict=True))
+        who = self._who(number)
+        return dict(zip((who["unseen"] if part == "unseen" else who)["names"], rates(last[part]).tolist(), strict=True))
 
     def table(self) -> "DataFrame":
         """Return the run's row of a table, beside guessing the most frequent class.

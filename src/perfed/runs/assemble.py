@@ -20,12 +20,13 @@ from ..partition import Split
 from ..partition import build as build_partition
 from ..partition import split as make_split
 from ..task import Task
-from ..transport import Private, Site, Store
+from ..transport import Newcomers, Private, Site, Store
 from ..trees import Tree
 from . import code
 from .choice import Choice, record
 from .experiment import Experiment
 from .settle import settled
+from .unseen import kept_out, parted
 
 AnyMethod = Method[Any, Any, Any, Any]
 
@@ -39,6 +40,7 @@ class Assembled:
     site: Site
     server: Tree
     first: Private  # every client's private state at the start
+    newcomers: Newcomers | None = None  # those who are kept out of training
 
     @property
     def method(self) -> AnyMethod:
@@ -78,6 +80,7 @@ def assemble(
     if federation is None:
         samples = samples_of(experiment)
         federation = federation_of(experiment, samples, split_of(experiment, samples, seed), seed)
+    federation, unseen = (federation, None) if clients is not None else parted(experiment, federation, seed)
     method = method_of(experiment)
     task = task_of(experiment, federation, seed, federation.vocabulary if words is None else words)
     if clients is None:
@@ -87,7 +90,10 @@ def assemble(
         chooser = next(metric for metric in measured if metric.name == experiment.choose)
         defined(chooser, (federation.y[rows] for rows in federation.test), federation.classes)
     site, server, first = Site.of(method, task, federation, measured, clients)
-    return Assembled(experiment, seed, site, server, first)
+    newcomers = None if unseen is None else Newcomers.of(site, unseen, experiment.join.epochs)
+    if newcomers is not None:
+        method.admit(server)  # refuse before anything is trained
+    return Assembled(experiment, seed, site, server, first, newcomers)
 
 
 def method_of(experiment: Experiment) -> AnyMethod:
@@ -179,10 +185,13 @@ def federation_of(experiment: Experiment, samples: Samples, split: Split, seed: 
     machine.device(experiment.device)
     given = experiment.data.made
     if isinstance(given, Federation):
+        if experiment.unseen and given.vocabulary is not None:
+            raise InputError("unseen clients' words are in the vocabulary of this federation; name the data instead: data=…")
         return replace(given, seed=seed).to(experiment.device)
     vocabulary, told = None, samples
     if samples.texts is not None:
-        rows = sorted({int(row) for own in split.train for row in own})
+        out = kept_out(experiment, split.names, seed)  # whose words no vocabulary knows
+        rows = sorted({int(row) for place, own in enumerate(split.train) if place not in out for row in own})
         told, vocabulary = tokenised(samples, rows, **experiment.text)
     inputs = inputs_for(told, augment=experiment.augment, **experiment.inputs)
     made = Federation.of(told, split, inputs, seed=seed, augment=experiment.augment)

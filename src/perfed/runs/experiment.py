@@ -15,7 +15,7 @@ from ..evaluate.metrics import refuse, select
 from ..local.budget import Budget
 from ..method import Method
 from ..partition import Split
-from ..sampling import Sampling
+from ..sampling import Join, Sampling
 from . import code
 from .choice import Choice, name_of, record, recorded, sentence
 
@@ -25,6 +25,8 @@ _SINCE = (
     "metrics",
     "choose",
     "protocol",
+    "unseen",
+    "join",
 )  # not in version 0.1.0: at their default they leave a digest as it was
 
 
@@ -45,6 +47,8 @@ class Experiment(BaseModel):
         seeds: one run each; splits, networks and the order of samples are drawn from it.
         budget: what a client may spend in a round: a `Budget`, or its fields as a mapping.
         sampling: who takes part in a round: a `Sampling`, or its fields as a mapping.
+        unseen: clients kept out of training, who join after the last round: a share, a number, or names.
+        join: what a newcomer may spend, and how often the unseen join: a `Join`, or its fields as a mapping.
         norm: what becomes of BatchNorm; by default the method's own policy.
         validation: the share of every client's own data that rounds are chosen on.
         test: the share of every client's own data that it is tested on.
@@ -94,6 +98,8 @@ class Experiment(BaseModel):
     seeds: tuple[int, ...] = (0,)  # one run each: splits, networks and order of samples are drawn from it
     budget: Budget = Budget()
     sampling: Sampling = Sampling()
+    unseen: float | int | tuple[str, ...] = 0  # clients kept out of training, who join after it: a share, a number, or names
+    join: Join = Join()
     norm: Literal["all", "local_stats", "local_all"] | None = None  # None: the method's own policy for BatchNorm
     validation: float = 0.1  # share of every client's own data that rounds are chosen on
     test: float = 0.25  # share of every client's own data that it is tested on
@@ -127,7 +133,7 @@ class Experiment(BaseModel):
             if name not in type(self).model_fields:
                 raise advice.unknown(str(name), given)
         advice.check(given)
-        for name, kind in (("budget", Budget), ("sampling", Sampling)):
+        for name, kind in (("budget", Budget), ("sampling", Sampling), ("join", Join)):
             if isinstance(given.get(name), dict):
                 given[name] = record(kind, given[name], f"{name}.")
         try:
@@ -144,6 +150,11 @@ class Experiment(BaseModel):
             return []
         return value if isinstance(value, list | tuple) else [value]
 
+    @field_validator("unseen", mode="before")
+    @classmethod
+    def _who(cls, value: Any) -> Any:
+        return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value or 0
+
     @model_validator(mode="after")
     def _sensible(self) -> "Experiment":
         for name, least in (("rounds", 1), ("every", 1), ("clients", 1), ("workers", 1)):
@@ -154,6 +165,7 @@ class Experiment(BaseModel):
             raise InputError("seeds must name at least one seed, such as seeds=0,1,2")
         if min(self.seeds) < 0 or max(self.seeds) >= 2**63 or len(set(self.seeds)) < len(self.seeds):
             raise InputError(f"seeds must be different whole numbers from 0, got {','.join(map(str, self.seeds))}")
+        self._check_newcomers()
         if not 0 < self.test < 1:
             raise InputError(f"test must be above 0 and below 1, got {self.test:g}: without test samples nothing can be scored")
         named = {name_of(metric) for metric in self.metrics}
@@ -165,6 +177,13 @@ class Experiment(BaseModel):
         if self.checkpoint < 0 or self.memory <= 0:
             raise InputError("checkpoint (seconds) must not be negative and memory (GiB) must be positive")
         return self
+
+    def _check_newcomers(self) -> None:
+        most = 1 if isinstance(self.unseen, float) else 2**31
+        if not isinstance(self.unseen, tuple) and not 0 <= self.unseen < most:
+            raise InputError(f"unseen is a share below 1, a number of clients, or their names, got {self.unseen}; 0.2 is a fifth")
+        if not self.unseen and self.join.every:
+            raise InputError("join.every says how often unseen clients are tested; keep some out, such as unseen=0.2")
 
     @property
     def own(self) -> dict[str, str]:

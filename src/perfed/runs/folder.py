@@ -100,6 +100,11 @@ class RunFolder:
         return self.path / "models"
 
     @property
+    def newcomers(self) -> Path:
+        """Where models of clients go that joined when the run was over."""
+        return self.path / "newcomers"
+
+    @property
     def code(self) -> Path:
         """Where copies of the user's own code are."""
         return self.path / "code"

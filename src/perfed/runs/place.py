@@ -12,7 +12,7 @@ from ..partition import Split
 from ..transport import Private, Store
 from ..trees import Tree
 from .lines import Lines
-from .states import GOES_ON, read_state, write_state
+from .states import GOES_ON, read_state, shape_of, write_state
 
 
 class SeedFolder:
@@ -142,6 +142,11 @@ class SeedFolder:
         if note is not None and not (self.path / str(note.get("file"))).is_file():
             raise RunError(f"'{self.path}' has no state any more: it was run with keep=none, or its states were cleaned away")
 
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """Return the shape of a tensor in the last checkpoint, or nothing where there is no checkpoint."""
+        note = self._note()
+        return None if note is None else shape_of(self.path / str(note.get("file")), name)
+
     def _note(self) -> dict[str, Any] | None:
         path = self.path / "checkpoint.json"
         return get_object(path) if path.exists() else None
@@ -193,6 +198,11 @@ class SeedFolder:
     def refusals(self) -> Path:
         """Where a deployment notes what it refused."""
         return self.path / "refused.jsonl"
+
+    @property
+    def newcomers(self) -> Path:
+        """Where a deployment keeps which silos joined when the experiment was over."""
+        return self.path / "newcomers.json"
 
     @property
     def silos(self) -> Path:

@@ -10,11 +10,10 @@ from typing import Any
 from .. import machine
 from ..data import Samples
 from ..errors import InputError, RunError
+from ..evaluate.newcomers import newcomers
 from ..evaluate.others import others
 from ..evaluate.rising import rising
 from ..evaluate.summary import majority, runaway, summarise
-from ..federation import PARTS, Federation
-from ..partition import Split
 from ..trackers import check, following
 from ..trackers.tracker import About
 from ..transport import Transport
@@ -27,6 +26,7 @@ from .folder import CompareFolder, RunFolder, fresh
 from .parse import flat
 from .seed import OnRound, Seed, Stop
 from .settle import introduced, settled
+from .unseen import clients_of, kept_out
 
 Begun = Callable[[Path, str], None]  # the folder, and who the clients are
 
@@ -175,7 +175,8 @@ def begin(experiment: Experiment, shared: SharedData, command: str = "") -> RunF
     for seed in experiment.seeds:
         made = folder.add_seed(seed)
         made.put_split(shared.splits[seed])
-        made.put_clients(clients_of(shared.samples, shared.splits[seed]))
+        split = shared.splits[seed]
+        made.put_clients(clients_of(shared.samples, split, kept_out(experiment, split.names, seed)))
     folder.put_experiment(experiment)
     own = experiment.own
     manifest = {
@@ -189,19 +190,6 @@ def begin(experiment: Experiment, shared: SharedData, command: str = "") -> RunF
     }
     folder.put_manifest(manifest | ({"code": code.keep(own, folder.code)} if own else {}))
     return folder
-
-
-def clients_of(samples: Samples, split: Split) -> dict[str, Any]:
-    """Return who the clients are: names, sizes, labels, classes, and the scores of guessing the most frequent label."""
-    who = Federation.of(samples, split, lambda x, key: x)
-    correct, count = who.majority()
-    return {
-        "names": list(split.names),
-        **{part: [len(rows) for rows in getattr(split, part)] for part in PARTS},
-        "labels": who.counts().tolist(),
-        "classes": list(samples.classes),
-        "majority": {"correct": correct, "count": count},
-    }
 
 
 def train(
@@ -296,6 +284,7 @@ def summed(asked: Experiment, lines: Mapping[int, list[dict[str, Any]]], who: Ma
     total = {way: sum(line[f"bytes_{way}"] for own in lines.values() for line in own) for way in ("up", "down")}
     options = {"report": asked.report, "best": asked.best, "series": asked.series, "choose": asked.choose}
     rise = rising(lines, report=asked.report, series=asked.series)
+    new = newcomers(lines, asked.report)
     return {
         "rounds": asked.rounds,
         "seeds": list(asked.seeds),
@@ -304,6 +293,7 @@ def summed(asked: Experiment, lines: Mapping[int, list[dict[str, Any]]], who: Ma
         "accuracy": summarise(lines, **options),
         "metrics": others(lines, **options),
         "majority": majority(who),
+        **({"unseen": new} if new else {}),
         "runaway": {str(seed): since for seed, own in lines.items() if (since := runaway(own)) is not None},
         "rising": rise._asdict() if rise else None,
         "bytes_up": total["up"],

@@ -2,12 +2,15 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
 from ..errors import InputError, RunError
+from ..evaluate.newcomers import PART as UNSEEN
 from ..evaluate.summary import choose as chosen
 from ..rounds import Protocol, Round, Span, line_of, rounds
+from ..sampling import Sampling
 from ..serving.personal import Trained
 from ..transport import Transport, choose
 from ..trees import Tree
@@ -31,6 +34,10 @@ class Desk:
     def kept(self, server: Tree) -> Tree:
         """Return what a checkpoint holds of the server."""
         return server
+
+    def drawn(self, asked: Sampling) -> Sampling:
+        """Return who takes part in a round, where not everyone is there any more."""
+        return asked
 
     def back(self, found: Tree) -> Tree:
         """Return the server's state in what a checkpoint holds."""
@@ -102,7 +109,7 @@ class Seed:
         if self.stopped:  # it ended here before, and was interrupted before that was written down
             return digest(self.server, self.store)
         try:
-            for done in self._rounds(transport):
+            for done in map(self._joined, self._rounds(transport)):
                 line = line_of(done, perf_counter() - began, len(self.made.federation)) | self.desk.said(done)
                 self._record(line)
                 began, last, self.server = perf_counter(), done.number, done.server
@@ -134,10 +141,19 @@ class Seed:
             self.made.method,
             self.server,
             transport,
-            asked.sampling,
+            self.desk.drawn(asked.sampling),
             Protocol(asked.every, asked.after, there or ("test",)),
             Span(self.made.seed, len(federation), asked.rounds, self.first),
         )
+
+    def _joined(self, done: Round) -> Round:
+        """Return a round with the scores of those who were kept out of training and join now, where that is due."""
+        new, asked = self.made.newcomers, self.made.experiment
+        if new is None or not asked.join.due(done.number, asked.rounds):
+            return done
+        began = perf_counter()
+        scores = done.scores | {UNSEEN: [own for (own,) in new.score(done.server, done.number)]}
+        return replace(done, scores=scores, seconds_test=done.seconds_test + perf_counter() - began)
 
     def _chosen(self, lines: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
         asked = self.made.experiment

@@ -7,6 +7,7 @@ from ..data import Samples
 from ..federation import Federation
 from .choice import Choice
 from .experiment import Experiment
+from .unseen import kept_out
 
 if TYPE_CHECKING:
     from .assemble import SharedData
@@ -68,7 +69,9 @@ def introduced(experiment: Experiment, shared: "SharedData") -> str:
     each = f"{min(sizes):,} samples each" if min(sizes) == max(sizes) else f"{min(sizes):,} to {max(sizes):,} samples each"
     unused = f"; the {len(samples.groups)} groups in the data are not used" if how in MADE and len(samples.groups) > 1 else ""
     start = f"{len(sizes)} clients{origin}; {each}" if origin.startswith(",") else f"{len(sizes)} clients {origin}, {each}"
-    return f"{start}{unused}; network: {experiment.model.name}"
+    out = kept_out(experiment, split.names, experiment.seeds[0])
+    apart = f"; {len(out)} of them never train and join afterwards: {_listed([split.names[i] for i in out])}" if out else ""
+    return f"{start}{unused}{apart}; network: {experiment.model.name}"
 
 
 def _listed(names: list[str], most: int = 6) -> str:

@@ -39,6 +39,15 @@ def read_state(path: Path, server: Tree, store: Store, template: Private) -> Tre
     return _rebuild(path, server, tensors, "server")
 
 
+def shape_of(path: Path, name: str) -> tuple[int, ...]:
+    """Return the shape of a tensor in a file of states, without reading the rest."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return tuple(file.get_slice(name).get_shape())
+    except (SafetensorError, OSError) as error:
+        raise RunError(f"checkpoint '{path}' is damaged: {error}") from error
+
+
 def _rebuild(path: Path, like: Tree, tensors: dict[str, Tensor], prefix: str) -> Any:
     leaves = []
     for name, own in trees.named(like):

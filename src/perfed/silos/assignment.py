@@ -34,6 +34,7 @@ class Assignment:
     first: Private
     facts: dict[str, Any] = field(default_factory=dict)
     words: tuple[str, ...] = ()  # of the common vocabulary, for texts
+    epochs: int = 10  # passes over the data for who joins when the experiment is over
 
 
 def assign(config: SiloConfig, ask: Ask, policy: SitePolicy, states: States, admitted: bool = False) -> Assignment:
@@ -53,7 +54,7 @@ def assign(config: SiloConfig, ask: Ask, policy: SitePolicy, states: States, adm
     first = made.first if secret is None else assemble(settings, secret, own, clients=ask.clients).first
     words = () if own.vocabulary is None else own.vocabulary.words
     facts = _facts(own, samples, policy) | {"columns": columns_of(source)}
-    return Assignment(made.site, made.server, first, facts, words)
+    return Assignment(made.site, made.server, first, facts, words, asked.join.epochs)
 
 
 def built(plain: dict[str, Any]) -> Experiment:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,9 +18,10 @@ from ..runs import parse
 from ..runs.assemble import method_of
 from ..runs.folder import RunFolder, SeedFolder
 from ..runs.run import sum_up
-from ..runs.seed import OnRound
+from ..runs.seed import OnRound, Stop
 from ..runs.states import fingerprint
 from . import keep
+from .arrivals import Arrivals, Silos, closed, waiting
 from .exchange import Carrier, Exchange, Patience
 from .facts import agreed, checked
 from .messages import Ask, SiloAnswer
@@ -35,7 +37,9 @@ class Conductor:
 
     def __init__(self, folder: Path, carrier: Carrier, on_round: OnRound | None = None) -> None:
         self.settings = parse.load(folder / "experiment.yaml", elsewhere=True)
-        self.terms = Terms.load(folder / "server.yaml")
+        self.folder, self.terms = folder, Terms.load(folder / "server.yaml")
+        if self.settings.unseen:
+            raise InputError("unseen keeps clients of one machine out of training; a silo comes later by `perfed deploy add`")
         self.carrier, self.on_round = carrier, on_round
         self.patience = Patience(deadline=self.terms.deadline, poll=self.terms.poll, again=self.terms.again, gone=self.terms.gone)
         if self.settings.clients not in (None, self.terms.silos):
@@ -47,7 +51,7 @@ class Conductor:
     def conduct(self) -> Path:
         """Run what is left of every seed; return the run's folder."""
         for seed in self.settings.seeds:
-            if not self.run.seed(seed).finished():
+            if self.terms.later or not self.run.seed(seed).finished():
                 self._seed(seed)
         try:
             sum_up(self.run)
@@ -93,15 +97,56 @@ class Conductor:
             version=__version__,
             seeded=self.terms.seeded_private,
         )
-        silos = self._silos(folder, ask)
-        job = SeedAtServer(self.settings, self.terms, seed, folder, silos)
-        job.one.restore()
-        ahead = Ahead(job.participants, self.settings.rounds, self.settings.after, self.terms.least)
-        work = Ask(**{**vars(ask), "verb": "work"})
-        transport = Remote(self.carrier, job.made.site, job.made.first, job.known, ahead, work, self.patience)
-        folder.put_transport({"name": transport.name, "why": "asked for"})
-        began = perf_counter()
-        server = job.train(transport, self.on_round)
+        silos, arrivals, began = self._silos(folder, ask), Arrivals(self.carrier, self.patience, folder, ask), perf_counter()
+        while True:
+            silos = silos if folder.finished() else self._let_in(arrivals, seed, silos)
+            job = SeedAtServer(self.settings, self.terms, seed, folder, silos)
+            job.restore()
+            if not folder.finished():
+                self._rounds(job, replace(ask, verb="work"), lambda lines: self._news(arrivals, silos, lines))  # noqa: B023
+            if job.one.stopped is None:
+                break
+            log.warning("%s", job.one.stopped["why"])
+            self.terms = Terms.load(self.folder / "server.yaml")
+        if not folder.finished():
+            self._finish(folder, job, perf_counter() - began)
+        arrivals.out.clear()
+        arrivals.welcome(waiting(self.terms.later, silos), job.made, job.one.server, job.known.facts)
+
+    def _rounds(self, job: SeedAtServer, ask: Ask, stop: Stop) -> None:
+        """Run the rounds that are left, or until somebody comes or leaves."""
+        ahead = Ahead(job.participants, self.settings.rounds, self.settings.after, self.terms.least, self.terms.removed)
+        transport = Remote(self.carrier, job.made.site, job.made.first, job.known, ahead, ask, self.patience)
+        job.folder.put_transport({"name": transport.name, "why": "asked for"})
+        job.train(transport, self.on_round, stop)
+
+    def _news(self, arrivals: Arrivals, silos: Silos, lines: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+        """Return why the rounds must be taken up anew: a silo has left, or one that came later is there."""
+        if lines and lines[-1]["round"] >= self.settings.rounds:
+            return None
+        now = Terms.load(self.folder / "server.yaml")
+        if now.removed != self.terms.removed:
+            return {"why": f"silo {sorted(set(now.removed) ^ set(self.terms.removed))[0]} left"}
+        new = arrivals.there(waiting(now.later, silos))
+        return {"why": f"silo {new[0]} is there and asks to come in"} if new else None
+
+    def _let_in(self, arrivals: Arrivals, seed: int, silos: Silos) -> Silos:
+        """Return the silos with those who came later, are there, and may come in; they take part from the next round."""
+        new = arrivals.there(waiting(self.terms.later, silos))
+        if not new:
+            return silos
+        if why := closed(SeedAtServer(self.settings, self.terms, seed, arrivals.folder, silos).made):
+            for i in new:
+                arrivals.refuse(i, why)
+            return silos
+        grown = arrivals.let_in(new, silos)
+        if grown != silos:
+            put_json(arrivals.folder.silos, grown)
+            arrivals.folder.put_clients(described(grown))
+        return grown
+
+    def _finish(self, folder: SeedFolder, job: SeedAtServer, seconds: float) -> None:
+        server = job.one.server
         whole, private = job.digest(server)
         folder.put_final(
             {
@@ -109,11 +154,11 @@ class Conductor:
                 "server": fingerprint(server).hex(),
                 "private": private,
                 "rounds": self.settings.rounds,
-                "seconds": round(perf_counter() - began, 3),
+                "seconds": round(seconds, 3),
             },
         )
 
-    def _silos(self, folder: SeedFolder, ask: Ask) -> list[dict[str, Any] | None]:
+    def _silos(self, folder: SeedFolder, ask: Ask) -> Silos:
         """Return what every silo says it has; asked once, at the start of the experiment."""
         path = folder.silos
         if path.exists():
@@ -131,7 +176,7 @@ class Conductor:
             keep.note(folder.refusals, round=0, client=client, why=why)
 
         patient = replace(self.patience, gone=self.patience.deadline)  # for the first time everybody is waited for
-        asks = {i: Ask(**{**vars(ask), "client": i}) for i in range(self.terms.silos)}
+        asks = {i: replace(ask, client=i) for i in range(self.terms.silos) if i not in self.terms.removed}
         found = agreed(Exchange(self.carrier, asks, accept, patient, refuse).run(), refuse)
         if len(found) < self.terms.least:
             raise RunError(
@@ -140,11 +185,11 @@ class Conductor:
             )
         silos = [found.get(i) for i in range(self.terms.silos)]
         put_json(path, silos)
-        folder.put_clients(_clients(silos))
+        folder.put_clients(described(silos))
         return silos
 
 
-def _clients(silos: list[dict[str, Any] | None]) -> dict[str, Any]:
+def described(silos: list[dict[str, Any] | None]) -> dict[str, Any]:
     """Return who the clients are, as far as they let it be known."""
     classes = next(s["classes"] for s in silos if s)
     sizes = [s["sizes"] if s else [0, 0, 0] for s in silos]

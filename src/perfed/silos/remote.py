@@ -33,6 +33,7 @@ class Ahead:
     rounds: int
     after: bool = False
     least: int = 1  # answers without which a round cannot close
+    gone: tuple[int, ...] = ()  # silos that left: nobody asks them
 
 
 class Accepted(NamedTuple):
@@ -108,6 +109,7 @@ class Remote:
                 after=self.ahead.after and i in coming,
             )
             for i in ids
+            if i not in self.ahead.gone
         }
         found = self._exchange(asks, server)
         self._early = (number + 1, {i: a for i, a in found.items() if i in coming})

@@ -1,6 +1,7 @@
 """One seed at the server: the method without data, the silos' versions, the record."""
 
 import hashlib
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -11,8 +12,9 @@ from ..rounds import Round
 from ..runs.assemble import assemble
 from ..runs.experiment import Experiment
 from ..runs.folder import SeedFolder
-from ..runs.seed import Desk, OnRound, Seed
+from ..runs.seed import Desk, OnRound, Seed, Stop
 from ..runs.states import fingerprint
+from ..sampling import Sampling
 from ..trees import Tree
 from . import keep
 from .facts import AGREED
@@ -29,6 +31,17 @@ class Saved(NamedTuple):
     digests: Tensor
 
 
+@dataclass(frozen=True, kw_only=True)
+class Present(Sampling):
+    """Participation among those who have not left; numbers stay as they are."""
+
+    gone: tuple[int, ...] = ()
+
+    def participants(self, seed: int, number: int, clients: int) -> list[int]:
+        there = [i for i in range(clients) if i not in self.gone]
+        return [there[place] for place in super().participants(seed, number, len(there))]
+
+
 class SeedAtServer(Desk):
     """One seed at the server: the method without data, the silos' versions, and what they add to the record."""
 
@@ -37,25 +50,45 @@ class SeedAtServer(Desk):
     def __init__(
         self, settings: Experiment, terms: Terms, seed: int, folder: SeedFolder, silos: list[dict[str, Any] | None]
     ) -> None:
-        self.folder = folder
+        self.folder, self.gone, self.settings = folder, terms.removed, settings
         facts = next(s for s in silos if s is not None)
         sizes = [s["sizes"] if s else [0, 0, 0] for s in silos]
         train = [own[0] for own in sizes]
         smallest = min(n for n in train if n)
         federation = _faraway(facts, [n or smallest for n in train], [own[1] for own in sizes], seed)
         self.made = assemble(settings, seed, federation, words=facts["words"])
-        self.known = Known([0] * terms.silos, [""] * terms.silos, train, {k: facts.get(k) for k in AGREED})
+        self.known = Known([0] * len(silos), [""] * len(silos), train, {k: facts.get(k) for k in AGREED})
         self.one = Seed(self.made, folder, self)
         self.transport: Remote | None = None
 
     def participants(self, number: int) -> list[int]:
         made = self.made
-        return made.experiment.sampling.participants(made.seed, number, len(made.federation))
+        return self.drawn(made.experiment.sampling).participants(made.seed, number, len(made.federation))
 
-    def train(self, transport: Remote, on_round: OnRound | None) -> Tree:
-        """Run the rounds that are left."""
+    def drawn(self, asked: Sampling) -> Sampling:
+        return Present(**asdict(asked), gone=self.gone) if self.gone else asked
+
+    def restore(self) -> None:
+        """Go back to the last checkpoint; silos that came since it was written are given their places."""
+        held, members = self.folder.shape("server/versions"), len(self.known.versions)
+        if held is None or held[0] == members:
+            self.one.restore()
+            return
+        sizes, method = self.known.sizes, self.made.method
+        self.known.versions, self.known.digests = [0] * held[0], [""] * held[0]
+        self.known.sizes = sizes[: held[0]]
+        self.one.server = method.init(self.made.site.task, held[0])[0]
+        self.one.restore()
+        for i in range(held[0], members):
+            self.one.server = method.admit(self.one.server)
+            self.known.versions.append(0)
+            self.known.digests.append("")
+            self.known.sizes.append(sizes[i])
+
+    def train(self, transport: Remote, on_round: OnRound | None, stop: Stop | None = None) -> Tree:
+        """Run the rounds that are left, or until ``stop`` has a reason."""
         self.transport = transport
-        self.one.train(transport, on_round)
+        self.one.train(transport, on_round, stop)
         return self.one.server
 
     def said(self, done: Round) -> dict[str, Any]:

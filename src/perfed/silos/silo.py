@@ -7,17 +7,17 @@ import time
 from dataclasses import replace
 
 from .. import __version__
-from ..errors import InputError, PerfedError, WireError
+from ..errors import InputError, PerfedError
 from ..evaluate.scores import Score
 from ..runs.states import fingerprint
 from ..serving.personal import PersonalModel
 from ..transport import Private, one_thread
-from ..trees import Tree
-from ..wire import decode, encode
+from ..wire import encode
 from . import keep
 from .assignment import Assignment, assign
 from .config import SiloConfig
 from .messages import Ask, SiloAnswer, pack, unpack
+from .newcomer import newcomer, opened
 from .policy import SitePolicy
 from .refusals import Refused, code_of
 from .states import States
@@ -59,6 +59,8 @@ class Silo:
             job = self._assigned(ask, policy, states)
             if ask.verb == "hello":
                 return replace(plain, facts=job.facts)
+            if ask.verb == "join":
+                return replace(plain, facts=job.facts, scores=tuple(newcomer(ask, job, policy, states, request)))
             if ask.verb != "work" or (ask.train is not None and ask.train <= ask.base):
                 raise InputError(f"cannot {ask.verb} for round {ask.train} on version {ask.base}")
             return self._work(ask, plain, job, policy, states, request)
@@ -66,7 +68,7 @@ class Silo:
     def _work(self, ask: Ask, plain: SiloAnswer, job: Assignment, policy: SitePolicy, states: States, request: str) -> SiloAnswer:
         private = self._private(ask, job, states)
         site = job.site
-        down = _opened(ask.body, job)
+        down = opened(ask.body, job)
         states.serve(*pack(ask))
         began, spent = time.perf_counter(), {}
         scores: list[Score] = []
@@ -124,7 +126,7 @@ class Silo:
             job = assign(self.config, ask, SitePolicy.load(self.config.policy), states, admitted=True)
             private = states.load(ask.base, job.first, job.site.withheld)
             number = ask.base if ask.score is None else ask.score
-            return PersonalModel(job.site, _opened(ask.body, job), private, 0, number), job, ask
+            return PersonalModel(job.site, opened(ask.body, job), private, 0, number), job, ask
 
     def _assigned(self, ask: Ask, policy: SitePolicy, states: States) -> Assignment:
         decisive = [vars(self.config), policy, ask.experiment, ask.clients, ask.seed, ask.seeded, ask.settings]
@@ -153,14 +155,3 @@ def _request(ask: Ask) -> str:
     ]
     head = json.dumps(decisive, sort_keys=True, default=str).encode()
     return hashlib.sha256(head + hashlib.sha256(ask.body).digest()).hexdigest()
-
-
-def _opened(body: bytes, job: Assignment) -> Tree:
-    """Return what the server tells, in any form that the method's messages take over a run."""
-    wrong: list[WireError] = []
-    for like in job.site.method.forms(job.server):
-        try:
-            return decode(body, like, job.site.withheld)
-        except WireError as other:
-            wrong.append(other)
-    raise wrong[0]

@@ -1,6 +1,6 @@
 """How a deployment runs: its silos, how long a round may take, and how many answers it needs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import InputError, suggest
@@ -19,6 +19,9 @@ class Terms:
     again: float = 3.0
     gone: float = 60.0  # seconds after which a round does not wait for a silo that is not at the link
     seeded_private: bool = False  # private parts from the public seed: comparisons only
+    added: int = 0  # silos that came after the deployment was made; their numbers follow the first ones'
+    removed: tuple[int, ...] = ()  # numbers of silos that left; nobody else gets them
+    names: dict[str, int] = field(default_factory=dict)  # of the silos that came later
 
     @staticmethod
     def load(path: Path) -> "Terms":
@@ -28,6 +31,18 @@ class Terms:
             if name not in Terms.__dataclass_fields__:
                 raise suggest(f"entry in '{path}'", str(name), Terms.__dataclass_fields__)
         terms: Terms = record(Terms, found, "")
+        if terms.added < 0 or not set(terms.removed) <= set(range(terms.silos + terms.added)):
+            raise InputError(f"'{path}': removed silos must be among the {terms.silos + terms.added} there have been")
         if terms.silos < 1 or not 1 <= terms.least <= terms.silos or terms.deadline <= 0:
             raise InputError(f"'{path}': silos and least must be at least 1, least at most silos, deadline positive")
         return terms
+
+    @property
+    def numbers(self) -> list[int]:
+        """The silos whose keys are known: those of the start and those that came later, without those that left."""
+        return [i for i in range(self.silos + self.added) if i not in self.removed]
+
+    @property
+    def later(self) -> list[int]:
+        """The silos that came later and have not left."""
+        return [i for i in self.numbers if i >= self.silos]

@@ -21,6 +21,7 @@ from .checks import (
     check_resumes,
     check_same_on_every_transport,
     check_survives_the_wire,
+    check_takes_newcomers,
 )
 from .play import CLASSES, FEATURES, Net, Played, federation, gap, play, served, task
 
@@ -45,6 +46,7 @@ __all__ = [
     "check_resumes",
     "check_same_on_every_transport",
     "check_survives_the_wire",
+    "check_takes_newcomers",
     "federation",
     "gap",
     "play",

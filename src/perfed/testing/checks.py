@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .. import trees
-from ..errors import InputError
+from ..errors import InputError, MethodError
 from ..federation import Federation
 from ..local import Budget
 from ..methods.fedavg import FedAvg
@@ -21,7 +21,7 @@ from ..rounds import Protocol, Span, rounds
 from ..runs.states import read_state, write_state
 from ..sampling import Sampling
 from ..server import Uploads
-from ..transport import Pooled, Private, Serial, Site, Stacked, Store, why_not
+from ..transport import Newcomers, Pooled, Private, Serial, Site, Stacked, Store, why_not
 from ..transport.site import ClientError
 from ..trees import Tree
 from ..wire import encode
@@ -259,6 +259,22 @@ def check_reduces(
     assert trees.equal(view(one), other(two)), f"{type(method).__name__} is not {type(reference).__name__} here"
 
 
+def check_takes_newcomers(method: AnyMethod, norm: bool = False) -> None:
+    """A newcomer joins or is refused in a sentence; it changes neither the server nor anyone, and twice gives the same bits."""
+    data = federation(4)
+    played = play(method, data.only([0, 1, 2]), norm=norm, count=2)
+    before = trees.clone(played.states())
+    new = Newcomers.of(played.site, data.only([3]), 2)
+    try:
+        once = new.join(played.server, 0, 2)
+    except MethodError:
+        return
+    assert trees.equal(once, new.join(played.server, 0, 2)), "joining gives the same bits twice"
+    assert trees.equal(before, played.states()), "a newcomer must not change the server or another client"
+    (score,) = new.tested(0, once, 2, ("test",))
+    assert score.count == len(data.test[3])
+
+
 CHECKS: dict[str, Callable[..., None]] = {
     "edges": check_edges,
     "forgets_nobody": check_forgets_nobody,
@@ -270,6 +286,7 @@ CHECKS: dict[str, Callable[..., None]] = {
     "resumes": check_resumes,
     "same_on_every_transport": check_same_on_every_transport,
     "survives_the_wire": check_survives_the_wire,
+    "takes_newcomers": check_takes_newcomers,
 }
 
 

@@ -1,6 +1,7 @@
 """Ways for messages to travel; a method cannot tell them apart."""
 
 from .auto import choose
+from .newcomers import Newcomers
 from .pooled import Pooled
 from .serial import Serial, Transport, one_thread
 from .site import ClientError, Private, Site
@@ -9,6 +10,7 @@ from .store import Store
 
 __all__ = [
     "ClientError",
+    "Newcomers",
     "Pooled",
     "Private",
     "Serial",

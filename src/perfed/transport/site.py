@@ -71,6 +71,13 @@ class Site:
         up, kept = self.withheld.hide(whole)
         return up, Private(mine, kept), whole
 
+    def join(self, client: int, down: Tree, mine: Tree, number: int) -> tuple[Tree, Tree]:
+        """Return the states of a newcomer who has fitted its own parts to what it was sent."""
+        data = self.federation.shard(client, number, self.method.budget.batch_size, self.task.needs_pairs)
+        with self._named("join", client), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(keys.seed_of(data.key))
+            return self.method.join(self.task, down, mine, data)
+
     def score(self, client: int, down: Tree, private: Private, number: int, parts: tuple[str, ...]) -> list[Score]:
         """Return how the model that a client would serve does on each part of its data."""
         return self.judge(client, self.withheld.overlay(down, private.kept), private.mine, number, parts)

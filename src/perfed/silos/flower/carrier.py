@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ class Half(NamedTuple):
 class LinkCarrier:
     """The link; a client is the node whose public key the server's roster has for it."""
 
-    def __init__(self, server: Path, roster: Mapping[bytes, int]) -> None:
+    def __init__(self, server: Path, roster: Callable[[], Mapping[bytes, int]]) -> None:
         self.server, self.roster = server, roster
         self.session: Session | None = None
         self._strangers: set[int] = set()
@@ -67,9 +67,10 @@ class LinkCarrier:
         from flwr.proto.runtime_pb2 import GetNodesRequest
 
         found: dict[int, Place] = {}
+        roster = self.roster()
         with self._linked() as session:
             for node in session.client.GetNodes(GetNodesRequest()).nodes:
-                client = self.roster.get(bytes(node.public_key))
+                client = roster.get(bytes(node.public_key))
                 if client is not None:
                     since = f"{session.run} {node.last_activated_at}"
                     found[client] = Place(node.node_id, since, node.heartbeat_interval == BEAT)

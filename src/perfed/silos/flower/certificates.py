@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import InputError, extra
 from .. import keep
+from ..terms import Terms
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -112,14 +113,29 @@ def node(folder: Path) -> bytes:
     return public
 
 
-def roster(folder: Path, silos: int) -> dict[bytes, int]:
+def roster(folder: Path, silos: Sequence[int]) -> dict[bytes, int]:
     """Return the silos' public keys as Flower spells them, with the client behind each."""
     found = {}
-    for i in range(silos):
+    for i in silos:
         found[pem_of(folder / "keys" / f"silo-{i}.pub")] = i
-    if len(found) < silos:
+    if len(found) < len(silos):
         raise InputError(f"two silos in '{folder / 'keys'}' have the same key")
     return found
+
+
+class Roster:
+    """The roster of a server's folder as it stands; silos that were added or removed are noticed."""
+
+    def __init__(self, server: Path) -> None:
+        self.server = server
+        self._read: int | None = None
+        self._known: dict[bytes, int] = {}
+
+    def __call__(self) -> dict[bytes, int]:
+        path = self.server / "server.yaml"
+        if (now := path.stat().st_mtime_ns) != self._read:
+            self._known, self._read = roster(self.server, Terms.load(path).numbers), now
+        return self._known
 
 
 def pem_of(path: Path) -> bytes:

@@ -7,9 +7,8 @@ from pathlib import Path
 from ...errors import PerfedError
 from .. import keep
 from ..conductor import Conductor
-from ..terms import Terms
 from .carrier import LinkCarrier
-from .certificates import roster
+from .certificates import Roster
 
 
 def main(folder: Path) -> None:
@@ -21,7 +20,7 @@ def main(folder: Path) -> None:
         with keep.alone(folder) as free:
             if not free:  # an earlier start of this experiment survived and goes on
                 return
-            carrier = LinkCarrier(folder, roster(folder, Terms.load(folder / "server.yaml").silos))
+            carrier = LinkCarrier(folder, Roster(folder))
             try:
                 Conductor(folder, carrier).conduct()
             finally:

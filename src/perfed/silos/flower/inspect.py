@@ -87,8 +87,8 @@ def _server(part: Path) -> Iterator[Finding]:
     else:
         yield _finding("server.crt", "ok", f"made by this authority, for {host}")
     terms = Terms.load(part / "server.yaml")
-    certificates.roster(part, terms.silos)
-    yield _finding("keys", "ok", f"{terms.silos} different silos are known")
+    certificates.roster(part, terms.numbers)
+    yield _finding("keys", "ok", f"{len(terms.numbers)} different silos are known")
     if terms.seeded_private:
         yield _finding("server.yaml", "warning", "seeded_private: private parts can be guessed; for comparisons only")
     settings = parse.load(part / "experiment.yaml", elsewhere=True)

@@ -14,6 +14,7 @@ from ...runs.assemble import method_of
 from ...runs.experiment import Experiment
 from .. import keep
 from ..policy import passes
+from ..terms import Terms
 from . import certificates
 
 _SCRIPT = """\
@@ -101,19 +102,25 @@ def limits(settings: Experiment) -> dict[str, Any]:
 
 
 def _silo(folder: Path, number: int, settings: Experiment, address: Address, allowed: dict[str, bool]) -> None:
-    own = folder / f"silo-{number}"
-    own.mkdir(mode=0o700)
-    public = certificates.node(own)
-    (folder / "server" / "keys" / f"silo-{number}.pub").write_bytes(public)
-    (own / "ca.crt").write_bytes((folder / "ca" / "ca.crt").read_bytes())
     name, options = settings.data.name, settings.data.options
     whole = ":" in name
     entry = {"name": name, **options} | ({} if whole else {"rows": "split"})
-    _yaml(own / "silo.yaml", {"client": number, "data": {name: entry}}, _SILO)
-    _yaml(own / "policy.yaml", limits(settings) | allowed, _POLICY)
+    write_silo(folder, number, {"client": number, "data": {name: entry}}, limits(settings) | allowed, address)
+
+
+def write_silo(folder: Path, number: int, config: dict[str, Any], policy: dict[str, Any], address: Address) -> Path:
+    """Write a silo's part: its key, configuration and policy; the server is given the public half of the key last."""
+    own = folder / f"silo-{number}"
+    own.mkdir(mode=0o700)
+    public = certificates.node(own)
+    (own / "ca.crt").write_bytes((folder / "server" / "ca.crt").read_bytes())
+    _yaml(own / "silo.yaml", config, _SILO)
+    _yaml(own / "policy.yaml", policy, _POLICY)
     link = {"host": address.host, "port": address.port, "runtime": address.port + 1 + number}
     _yaml(own / "address.yaml", link)
     _script(own / "start.sh", "This silo's node; it comes back by itself when the link was away.", "silo")
+    (folder / "server" / "keys" / f"silo-{number}.pub").write_bytes(public)
+    return own
 
 
 def _yaml(path: Path, content: dict[str, Any], head: str = "") -> None:
@@ -126,5 +133,7 @@ def _script(path: Path, what: str, command: str) -> None:
 
 
 def silos_of(folder: Path) -> list[Path]:
-    """Return the silos' parts that are in a deployment's folder."""
-    return sorted(folder.glob("silo-*"), key=lambda p: int(p.name[5:]))
+    """Return the silos' parts that are in a deployment's folder, without those that left."""
+    terms = folder / "server" / "server.yaml"
+    gone = Terms.load(terms).removed if terms.is_file() else ()
+    return sorted((p for p in folder.glob("silo-*") if int(p.name[5:]) not in gone), key=lambda p: int(p.name[5:]))

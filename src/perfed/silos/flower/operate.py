@@ -118,6 +118,9 @@ class Follower:
     @property
     def run(self) -> Path | None:
         """The run's folder, once it is there."""
+        if self.settings.name is not None:
+            named = RunFolder(self.server / "runs" / self.settings.name)
+            return named.path if named.complete else None
         sought = (self.settings.digest(), list(self.settings.seeds))
         for run in RunFolder.inside(self.server / "runs"):
             found = run.manifest if run.complete else {}

@@ -39,7 +39,7 @@ def status(folder: Path) -> dict[str, Any]:
         "rounds": settings.rounds,
         "seconds_left": current["seconds_left"] if current else None,
         "certificate_days": round(certificates.days_left(server / "server.crt"), 1),
-        "silos": [_silo(i, nodes.get(f"silo-{i}"), current) for i in range(terms.silos)],
+        "silos": [_silo(i, nodes.get(f"silo-{i}"), current) for i in terms.numbers],
     }
 
 
