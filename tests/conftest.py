@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-for own in ("golden", "helpers"):
+for own in ("golden", "helpers", "race"):
     sys.path.insert(0, str(Path(__file__).parent / own))
 
 # Neither profile knows a clock: a busy machine must not fail a claim.

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from .local.descend import descend as descend
     from .method import Method as Method
     from .partition import Split as Split
+    from .racing import race as race
+    from .racing import tune as tune
     from .results import Comparison as Comparison
+    from .results import Race as Race
     from .results import Run as Run
     from .results.joined import join as join
     from .runs.experiment import Experiment as Experiment
@@ -44,6 +47,7 @@ _HOMES = {  # public name → module
     "Experiment": "runs.experiment",
     "Federation": "federation",
     "Method": "method",
+    "Race": "results",
     "Run": "results",
     "Samples": "data",
     "Sampling": "sampling",
@@ -62,9 +66,11 @@ _HOMES = {  # public name → module
     "mean": "server",
     "mix": "server",
     "open": "api",
+    "race": "racing",
     "resume": "api",
     "run": "api",
     "train": "api",
+    "tune": "racing",
 }
 
 __all__ = sorted(_HOMES)

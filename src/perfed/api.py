@@ -1,29 +1,27 @@
 """What Python users call: bring data, run, compare, go on, open, take a client's model home."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from . import advice
-from . import partition as partitions
 from .data import Samples
 from .errors import InputError, suggest
 from .federation import Federation
+from .keywords import asked_for
 from .method import Method
 from .partition import Split
 from .progress import shown
-from .results import Comparison, Run, conclude
+from .racing import again
+from .results import Comparison, Race, Run, conclude
 from .rounds import Round
 from .runs import compare as comparing
-from .runs import parse
 from .runs import run as running
-from .runs.assemble import federation_of, kind_of, samples_of, split_of
-from .runs.choice import Choice
+from .runs.assemble import federation_of, samples_of, split_of
 from .runs.experiment import Experiment
 from .runs.folder import CompareFolder, RunFolder
+from .runs.race.folder import RaceFolder
 
 OnRound = Callable[[int, Round], None]
 
@@ -107,7 +105,7 @@ def run(
         >>> done.model(0).training
         False
     """
-    asked = _asked(experiment, given)
+    asked = asked_for(experiment, given)
     with shown(len(asked.seeds) * (asked.rounds + 1), asked.method.name, progress=progress, on_round=on_round) as heard:
         if out is None:
             return Run(asked, seeds=running.rehearse(asked, heard))
@@ -179,7 +177,7 @@ def compare(
         ['fedavg', 'ditto', 'local']
     """
     entries = methods.split(",") if isinstance(methods, str) else list(methods)
-    asked = comparing.listed(entries, _asked(None, given, several=True))
+    asked = comparing.listed(entries, asked_for(None, given, several=True))
     temporary = TemporaryDirectory(prefix="perfed-") if out is None else None
     first = asked.first.but(out=Path(temporary.name if temporary else str(out)))
     asked = comparing.Lineup((first, *asked.experiments[1:]))
@@ -197,8 +195,8 @@ def resume(
     progress: bool = True,
     on_round: OnRound | None = None,
     **given: Any,
-) -> Run | Comparison:
-    """Finish an interrupted run or comparison, bit for bit as if it had never stopped, or give it more rounds.
+) -> Run | Comparison | Race:
+    """Finish an interrupted run, comparison or race, bit for bit as if it had never stopped, or give it more rounds.
 
     Args:
         path: the folder.
@@ -208,7 +206,7 @@ def resume(
         **given: objects that cannot be found by name again: ``method``, ``model``, ``data``.
 
     Returns:
-        The run or the comparison.
+        The run, the comparison or the race.
 
     Raises:
         RunError: the folder is no run, something of it changed since it began, or it already has more rounds.
@@ -223,6 +221,10 @@ def resume(
     for name in given:
         if name not in ("method", "model", "data"):
             raise suggest("object to give again", name, ("method", "model", "data"))
+    if RaceFolder.there(path):
+        if rounds is not None:
+            raise InputError("a race has the rounds that its plan gives it; race anew with more")
+        return again(path, progress=progress, on_round=on_round, given=given)
     began = perf_counter()
     if CompareFolder.there(path):
         if given:
@@ -238,15 +240,15 @@ def resume(
     return Run(running.known(found, given), found)
 
 
-def open(path: Path | str, **given: Any) -> Run | Comparison:
-    """Open a run's or a comparison's folder as it stands.
+def open(path: Path | str, **given: Any) -> Run | Comparison | Race:
+    """Open a run's, a comparison's or a finished race's folder as it stands.
 
     Args:
         path: the folder.
         **given: objects that cannot be found by name again, where models are wanted: ``method``, ``model``, ``data``.
 
     Returns:
-        The run or the comparison.
+        The run, the comparison or the race.
 
     Raises:
         RunError: the folder is no run, or something of it changed since it began.
@@ -257,6 +259,8 @@ def open(path: Path | str, **given: Any) -> Run | Comparison:
         >>> perfed.open(done.path).digest == done.digest
         True
     """
+    if RaceFolder.there(path):
+        return Race(RaceFolder(path))
     if CompareFolder.there(path):
         return Comparison(CompareFolder(path))
     found = running.opened(path)
@@ -266,56 +270,3 @@ def open(path: Path | str, **given: Any) -> Run | Comparison:
 def _nameless(found: RunFolder) -> bool:
     asked = found.experiment
     return any(choice.known is not None for choice in (asked.method, asked.model, asked.data))
-
-
-def _asked(experiment: Experiment | None, given: dict[str, Any], *, several: bool = False) -> Experiment:
-    """Return the experiment that keyword arguments describe; every one of them has an effect or is refused."""
-    if experiment is not None:
-        if not isinstance(experiment, Experiment):
-            raise InputError(f"run takes a perfed.Experiment or keyword arguments, got {type(experiment).__name__}")
-        return experiment.but(**_asked(None, given).model_dump(include=set(given))) if given else experiment
-    raw = dict(given)
-    if "seed" in raw:
-        if "seeds" in raw:
-            raise InputError("seed and seeds say the same thing; give one of them")
-        raw["seeds"] = (raw.pop("seed"),)
-    data = raw.get("data")
-    if isinstance(data, Federation) and "seeds" not in raw:
-        raw["seeds"] = (data.seed,)
-    if raw.get("budget") is None:
-        raw.pop("budget", None)
-    for name in [name for name in raw if name not in Experiment.model_fields]:
-        _lay(raw, name, raw.pop(name), several=several)
-    advice.check_data(raw)
-    parse.effective(raw)
-    return Experiment(**raw)
-
-
-def _lay(raw: dict[str, Any], name: str, value: Any, *, several: bool) -> None:
-    """Lay a keyword that is no setting over the part whose field it is: the method's or the partition's."""
-    if "." in name:
-        part, _, option = name.partition(".")
-        homes = [part] if part in Experiment.model_fields else []
-    else:
-        option = name
-        homes = [part for part in ("method", "partition") if option in _fields(raw, part, several)]
-    if not homes:
-        raise advice.unknown(name, raw)
-    own = raw.get(homes[0], Experiment.model_fields[homes[0]].default)
-    if isinstance(own, Method):
-        raise InputError(f"{option} has no effect beside a method that is given as an object; give it to {type(own).__name__}(…)")
-    plain = own.plain() if isinstance(own, Choice) else own
-    plain = {"name": plain} if isinstance(plain, str) else dict(plain or {})
-    if option in plain:
-        raise InputError(f"{option} of {plain.get('name', homes[0])} is given twice")
-    raw[homes[0]] = plain | {option: value}
-
-
-def _fields(raw: dict[str, Any], part: str, several: bool) -> list[str]:
-    """Return the options of the method or the partition that is asked for."""
-    if part == "method" and several:
-        return []
-    own = raw.get(part, Experiment.model_fields[part].default)
-    choice = own if isinstance(own, Choice) else Choice.model_validate(own)
-    kind: Any = kind_of(choice) if part == "method" else partitions.PARTITIONS.get(choice.name)
-    return [] if kind is None else [f.name for f in fields(kind) if f.name not in ("budget", "norm")]

@@ -28,7 +28,8 @@ def word(done: Any, run: str = "") -> Word:
     """Return what is to be told of a round."""
     if isinstance(done, Word):
         return done
-    scores = getattr(done, "scores", {}).get("test")
+    found = getattr(done, "scores", {})
+    scores = found.get("test") or found.get("validation")  # a race looks at no test data
     if not scores:
         return Word(getattr(done, "number", done), None, run)
     from .evaluate.scores import columns
@@ -63,6 +64,22 @@ class Spoken:
             yield f"about {spoken(spent / self.done * (self.total - self.done))} left"
 
 
+class Told:
+    """Shows a round, and passes it on; ``expect`` says how many there will be, where that is found out later."""
+
+    def __init__(self, tell: Any, on_round: Heard | None) -> None:
+        self.tell, self.on_round = tell, on_round
+
+    def __call__(self, seed: int, done: Any) -> None:
+        self.tell(seed, done)
+        if self.on_round:
+            self.on_round(seed, done)
+
+    def expect(self, total: int) -> None:
+        """Take how many rounds there will be."""
+        self.tell.total = total
+
+
 def wanted(asked: bool) -> bool:
     """Return whether to show anything: not where it was switched off, nor where the logger `perfed` is quiet."""
     return asked and not LOGGER.disabled and LOGGER.level <= logging.INFO
@@ -87,13 +104,7 @@ def shown(total: int | None, what: str, *, progress: bool = True, on_round: Hear
         yield on_round
         return
     with _drawn(total, what) if _draws() else _told(total, what) as tell:
-
-        def heard(seed: int, done: Any) -> None:
-            tell(seed, done)
-            if on_round:
-                on_round(seed, done)
-
-        yield heard
+        yield Told(tell, on_round)
 
 
 def _draws() -> bool:
@@ -119,11 +130,19 @@ def _drawn(total: int | None, what: str) -> Iterator[Heard]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
+        yield _Bar(bar, bar.add_task(what, total=total), what)
 
-        def heard(seed: int, done: Any) -> None:
-            told = word(done)
-            text = f"{told.run or what} seed {seed} round {told.number}"
-            bar.update(task, advance=1, description=text + ("" if told.accuracy is None else f"  accuracy {told.accuracy:.3f}"))
 
-        yield heard
+class _Bar:
+    """A bar that moves with every round."""
+
+    def __init__(self, bar: Any, task: Any, what: str) -> None:
+        self.bar, self.task, self.what = bar, task, what
+        self.total: int | None = None  # where it is found out later
+
+    def __call__(self, seed: int, done: Any) -> None:
+        told = word(done)
+        text = f"{told.run or self.what} seed {seed} round {told.number}"
+        more = "" if told.accuracy is None else f"  accuracy {told.accuracy:.3f}"
+        length = {} if self.total is None else {"total": self.total}
+        self.bar.update(self.task, advance=1, description=text + more, **length)

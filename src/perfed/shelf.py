@@ -11,6 +11,7 @@ from .errors import PerfedError, RunError
 from .evaluate.summary import average
 from .runs.folder import CompareFolder, RunFolder, SeedFolder
 from .runs.parse import flat
+from .runs.race.folder import RaceFolder
 
 STATES = ("finished", "running", "stopped", "damaged")
 
@@ -42,8 +43,8 @@ def entries(root: Path) -> list[Shelved]:
 
 
 def folders(root: Path) -> Iterator[Path]:
-    """Yield the folders of runs and comparisons; the runs of a comparison are part of it."""
-    if CompareFolder.there(root) or RunFolder.there(root):
+    """Yield the folders of runs, comparisons and races; the runs of a comparison or a race are part of it."""
+    if RaceFolder.there(root) or CompareFolder.there(root) or RunFolder.there(root):
         yield root
         return
     for path in sorted(root.iterdir()):
@@ -52,7 +53,10 @@ def folders(root: Path) -> Iterator[Path]:
 
 
 def runs(path: Path) -> list[RunFolder]:
-    """Return the run in a folder, or the runs of a comparison."""
+    """Return the run in a folder, or the runs of a comparison; of a race those on fresh seeds, before these its candidates."""
+    if RaceFolder.there(path):
+        race = RaceFolder(path)
+        return race.final.runs if race.tested else race.runs
     if CompareFolder.there(path):
         return CompareFolder(path).runs
     if RunFolder.there(path):

@@ -14,7 +14,7 @@ FILES = sorted(SRC.rglob("*.py"))
 LAYERS = [
     ["cli"],
     ["silos", "papers", "testing", "analysis", "watch"],
-    ["api", "results", "report", "shelf"],
+    ["api", "racing", "keywords", "results", "report", "shelf"],
     ["runs", "serving", "machine", "trackers"],
     ["progress", "rounds", "sampling", "transport", "evaluate", "advice", "reference", "listing"],
     ["methods", "method", "wire", "server", "federation", "task"],

@@ -20,7 +20,7 @@ def nothing_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         raise AssertionError("training began")
 
     monkeypatch.setattr("perfed.runs.run.finished", begun)
-    monkeypatch.setattr("perfed.runs.compare._train", begun)
+    monkeypatch.setattr("perfed.runs.compare.train", begun)
     monkeypatch.chdir(tmp_path)
 
 

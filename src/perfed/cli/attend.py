@@ -21,6 +21,7 @@ class Attended:
         self.folder: Path | None = None
         self.again = again  # how to go on where there is no folder to resume
         self.on_round: Any = None
+        self.expect: Any = None  # takes how many rounds there will be, where that is not known from the start
 
     def begun(self, folder: Path, who: str = "") -> None:
         """Say where the record goes and who the clients are."""
@@ -44,7 +45,7 @@ def attended(total: int | None, what: str, again: str = "nothing was begun") -> 
     found = Attended(again)
     try:
         with _terminable(), shown(total, what) as on_round:
-            found.on_round = on_round
+            found.on_round, found.expect = on_round, getattr(on_round, "expect", None)
             yield found
     except KeyboardInterrupt:
         note(found.stopped())
@@ -54,7 +55,12 @@ def attended(total: int | None, what: str, again: str = "nothing was begun") -> 
 def reached(folder: Path) -> str:
     """Return after which round the states of a run or a comparison were kept."""
     from ..runs.folder import CompareFolder, RunFolder
+    from ..runs.race.folder import RaceFolder
 
+    if RaceFolder.there(folder):
+        runs = RaceFolder(folder).runs
+        rounds_done = sum(seed.reached or 0 for run in runs for seed in run.seeds.values())
+        return f"after {rounds_done} rounds of {len(runs)} candidates"
     if CompareFolder.there(folder):
         runs = CompareFolder(folder).runs
         done = [seed.reached or 0 for run in runs for seed in run.seeds.values()]

@@ -17,6 +17,7 @@ from .join import join
 from .output import emit, note, table, words
 from .paper import paper
 from .predict import predict
+from .race import race, resumed, tune
 from .report import report
 from .runs import app as runs_app
 from .serve import serve
@@ -83,19 +84,26 @@ def run(settings: Words = None, json: Json = False) -> None:
 
 @app.command()
 def resume(
-    run: Annotated[Path, typer.Argument(help="A run's or a comparison's folder.")],
+    run: Annotated[Path, typer.Argument(help="A run's, a comparison's or a race's folder.")],
     rounds: Annotated[int | None, typer.Option(help="Go on to so many rounds in all, more than were asked for.")] = None,
     json: Json = False,
 ) -> None:
-    """Finish an interrupted run or comparison, bit for bit as if it had never stopped, or give it more rounds."""
+    """Finish an interrupted run, comparison or race, bit for bit as if it had never stopped, or give a run more rounds."""
     from time import perf_counter
 
+    from ..errors import InputError
     from ..results import conclude
     from ..runs import compare as comparing
     from ..runs.folder import CompareFolder
+    from ..runs.race.folder import RaceFolder
     from ..runs.run import left, opened
     from ..runs.run import resume as train
 
+    if RaceFolder.there(run):
+        if rounds is not None:
+            raise InputError("a race has the rounds that its plan gives it; race anew with more")
+        resumed(run, json)
+        return
     if CompareFolder.there(run):
         began = perf_counter()
         with attended(sum(left(found, rounds) for found in CompareFolder(run).runs), "compare") as job:
@@ -170,6 +178,8 @@ def doctor(json: Json = False) -> None:
         raise typer.Exit(1)
 
 
+app.command()(race)
+app.command()(tune)
 app.command()(report)
 app.command()(watch)
 app.command()(track)

@@ -6,7 +6,9 @@ from typing import Any
 
 _WORDS = {  # a command, and what people type instead
     "run": ["train", "fit", "start", "exec", "launch", "simulate", "experiment"],
-    "compare": ["benchmark", "bench", "sweep", "tune", "vs"],
+    "compare": ["benchmark", "bench", "vs"],
+    "race": ["sweep", "tournament", "which", "recommend", "best"],
+    "tune": ["optimize", "optimise", "search", "hpo", "grid"],
     "resume": ["continue", "restart", "restore", "extend"],
     "report": ["plot", "html", "page", "figures", "table", "tables", "evaluate", "eval", "results", "summary", "summarize"],
     "methods": ["method", "algorithms", "algorithm", "strategies", "describe"],
@@ -38,7 +40,7 @@ _WORDS = {  # a command, and what people type instead
     "runs show": ["runs info"],
 }
 COMMANDS = {word: command for command, words in _WORDS.items() for word in words}
-SETTINGS = ("run", "compare", "init", "split", "paper")  # commands that take key=value
+SETTINGS = ("run", "compare", "race", "tune", "init", "split", "paper")  # commands that take key=value
 
 
 def sentence(wrong: Any) -> str:

@@ -44,10 +44,12 @@ def of_folder(
 def _run(folder: Path, asked: list[str] | None, seed: int | None, at: int | None) -> tuple[list[int], Finder]:
     from .. import api
     from ..errors import InputError
-    from ..results import Run
+    from ..results import Race, Run
     from ..results.home import origin
 
     opened = api.open(folder)
+    if isinstance(opened, Race):  # what a race is for: its winner's models
+        opened = opened.run
     if not isinstance(opened, Run):
         raise InputError(f"'{folder}' is a comparison; name one of its runs: {', '.join(opened.runs)}")
     trained = opened.trained(seed, at)

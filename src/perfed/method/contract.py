@@ -13,6 +13,7 @@ from ..server import Uploads, rule_of
 from ..task import Norm, Task
 from ..units import ruled
 from .joins import Joins, Server
+from .search import Space
 from .views import Down, Mine, Up
 
 
@@ -60,6 +61,7 @@ class Method(Joins[Server, Down, Up, Mine], ABC, Generic[Server, Down, Up, Mine]
     # `title`, how tables write it, is the class's name unless the class says otherwise; `views` are those that it defines.
     needs: ClassVar[Literal["", "BatchNorm"]] = ""  # layers without which a network cannot be trained by it
     names_classes: ClassVar[str] = ""  # why it can learn nothing but classes, if so: "it learns an embedding of every class"
+    search: ClassVar[Mapping[str, Space]] = {}  # fields worth tuning, each with its range; the step size always is
     cost: ClassVar[float] = 1.0  # time of local training, FedAvg's is 1: for estimates before a run
     stacks: ClassVar[str] = ""  # why clients of this method cannot be stacked along an axis, if they cannot
     crosses: ClassVar[str] = ""  # fields that go down | go up | stay, for lists that need no round to find out
@@ -110,7 +112,17 @@ class Method(Joins[Server, Down, Up, Mine], ABC, Generic[Server, Down, Up, Mine]
     @property
     def passes(self) -> int:
         """Passes over a client's training samples in one round, with those before a test; a silo's policy limits them."""
-        return self.budget.epochs
+        return self.budget.epochs + self.tuning
+
+    @property
+    def tuning(self) -> int:
+        """Passes over a client's training samples before its model is tested or served, which leave no trace in training."""
+        return 0
+
+    @property
+    def fitted(self) -> int:
+        """Passes over a client's training samples in a usual round of training: what an equal budget counts."""
+        return self.passes - self.tuning
 
     def check(self, task: Task, sizes: list[int], participants: int) -> None:
         """Refuse, in one sentence, what the method cannot do on this task and these clients.

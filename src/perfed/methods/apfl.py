@@ -10,6 +10,7 @@ from .. import trees
 from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..method import Method
+from ..method.search import linear
 from ..server import average, broadcast
 from ..task import Task
 from ..trees import Params
@@ -30,6 +31,7 @@ class APFL(Method[Params, Params, Params, Mine]):
     """Train w as FedAvg does, and v so that α v + (1 − α) w is good."""
 
     crosses = "body head | body head | own share"  # fields that go down, go up and stay
+    search = {"share": linear(0.1, 0.9)}  # worth tuning, and in which range
     newcomer = (
         "the common model | trains a model of its own in the blend with it, from it, and follows its share once | "
         "the paper's step; ours that it begins at the common model"

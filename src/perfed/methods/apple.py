@@ -11,6 +11,7 @@ from .. import trees
 from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..method import Method, positive
+from ..method.search import log
 from ..server import Uploads, mean
 from ..task import Task
 from ..trees import Params
@@ -39,6 +40,7 @@ class Apple(Method[Server, Down, Params, Tensor]):
     """Train one's core and one's relation vector through the personal model Σ_j p_ij c_j."""
 
     crosses = "others own round shares | body head | state"  # fields that go down, go up and stay
+    search = {"relation_lr": log(0.0001, 0.01), "pull": log(0.01, 1)}  # worth tuning, and in which range
     newcomer = (
         "everyone's core, and as its own the mean of them by samples | trains its core and its relations, which begin even | "
         "ours that its core begins at the mean"

@@ -7,6 +7,7 @@ from torch import Tensor
 from ..local import Batch, Shard, descend
 from ..local.losses import proximal
 from ..method import Method, positive
+from ..method.search import log
 from ..server import average, broadcast
 from ..task import Task
 from ..trees import Params
@@ -17,6 +18,7 @@ class Ditto(Method[Params, Params, Params, Params]):
     """Train w as FedAvg does; train v on the same data, held near the received w."""
 
     crosses = "body head | body head | body head"  # fields that go down, go up and stay
+    search = {"spring": log(0.05, 5)}  # worth tuning, and in which range
     newcomer = (
         "the common model | trains a personal model on a spring to it, from it | "
         "the paper's step; ours that it begins at the common model"

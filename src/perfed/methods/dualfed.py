@@ -12,6 +12,7 @@ from ..errors import MethodError, suggest
 from ..local import Batch, Shard, descend
 from ..local.losses import pooled, supervised_contrast
 from ..method import Method, positive
+from ..method.search import log
 from ..server import average, broadcast
 from ..task import Part, Task
 from ..trees import Params
@@ -33,6 +34,7 @@ class DualFed(Method[Model, Model, Model, Model]):
     """Classify general features for everybody and projected ones for oneself, and add the two."""
 
     crosses = "encoder global_classifier | encoder global_classifier | personal_classifier projector"
+    search = {"contrast": log(0.5, 50), "temperature": log(0.05, 0.5)}  # worth tuning, and in which range
     newcomer = (
         "the common encoder and classifier | fits a projector and a personal classifier of its own | "
         "ours: the paper trains all together, here what is common is held"

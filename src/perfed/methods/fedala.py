@@ -10,6 +10,7 @@ from .. import keys, trees
 from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..method import Method, positive
+from ..method.search import log
 from ..server import average, broadcast
 from ..task import Task
 from ..trees import Params
@@ -28,6 +29,7 @@ class FedALA(Method[Params, Params, Params, Mine]):
     """Take the lower layers as received; blend the upper ones with one's own by weights learned on local data."""
 
     crosses = "body head | body head | mixing settled top"  # fields that go down, go up and stay
+    search = {"mixing_lr": log(0.1, 10)}  # worth tuning, and in which range
     newcomer = (
         "the common model | learns how much of the upper layers to take, and trains these; those below stay as received | "
         "the paper's first round, with what is received held"
@@ -59,6 +61,10 @@ class FedALA(Method[Params, Params, Params, Mine]):
     @property
     def passes(self) -> int:
         return self.budget.epochs + self.most_epochs
+
+    @property
+    def fitted(self) -> int:
+        return self.budget.epochs + 1  # after the first round a single pass settles the blend
 
     def check(self, task: Task, sizes: list[int], participants: int) -> None:
         if self.layers > len(_layers(task)):

@@ -11,6 +11,7 @@ from .. import trees
 from ..local import Batch, Shard, descend
 from ..local.losses import proximal
 from ..method import Method, positive
+from ..method.search import log
 from ..server import Uploads, combine, mean
 from ..task import Task
 from ..trees import Params
@@ -27,6 +28,7 @@ class FedAMP(Method[tuple[Params, ...], Params, Params, Params]):
     start: Literal["own", "cloud"] = "own"  # where local training begins: the client's model, or the mixture sent to it
 
     crosses = "body head | body head | body head"  # fields that go down, go up and stay
+    search = {"spring": log(0.001, 0.1), "attention": log(0.03, 0.3)}  # worth tuning, and in which range
     newcomer = (
         "the mean of all clients' mixtures | trains a model of its own on a spring to it, from it | "
         "ours: attention needs a model that the server has seen"

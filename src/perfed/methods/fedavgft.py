@@ -6,6 +6,7 @@ from torch import Tensor
 
 from ..local import Shard, descend
 from ..method import Method, positive
+from ..method.search import among
 from ..server import average, broadcast
 from ..task import Norm, Task
 from ..trees import Params
@@ -16,6 +17,7 @@ class FedAvgFT(Method[Params, Params, Params, tuple[()]]):
     """Federate as FedAvg does; personalise only at the end, by fine-tuning what was received."""
 
     crosses = "body head | body head | "  # fields that go down, go up and stay
+    search = {"tune_epochs": among(1, 2, 5)}  # worth tuning, and in which range
     newcomer = "the common model | fine-tunes it, for the method's own passes (tune_epochs) | the paper's"
 
     title = "FedAvg+FT"
@@ -32,8 +34,8 @@ class FedAvgFT(Method[Params, Params, Params, tuple[()]]):
         positive("FedAvg with fine-tuning", "tune_epochs", self.tune_epochs, "without tuning it is FedAvg")
 
     @property
-    def passes(self) -> int:
-        return self.budget.epochs + self.tune_epochs
+    def tuning(self) -> int:
+        return self.tune_epochs
 
     def init(self, task: Task, clients: int) -> tuple[Params, tuple[()]]:
         return task.params(), ()

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ..local import Batch, Shard, descend
 from ..method import Method, positive
+from ..method.search import among
 from ..server import average, broadcast
 from ..task import Norm, Task
 from ..trees import Params
@@ -22,6 +23,7 @@ class FedBABU(Method[Params, Params, Params, Params]):
     norm: Norm = "all"
 
     crosses = "body | body | head"  # fields that go down, go up and stay
+    search = {"tune_epochs": among(1, 5, 10)}  # worth tuning, and in which range
     newcomer = (
         "the common body | fine-tunes it and the head that everyone has, for the method's own passes (tune_epochs) | the paper's"
     )
@@ -34,8 +36,8 @@ class FedBABU(Method[Params, Params, Params, Params]):
         positive("FedBABU", "tune_epochs", self.tune_epochs, "it would be tested with the random head it started from")
 
     @property
-    def passes(self) -> int:
-        return self.budget.epochs + self.tune_epochs
+    def tuning(self) -> int:
+        return self.tune_epochs
 
     def init(self, task: Task, clients: int) -> tuple[Params, Params]:
         return task.split(task.params())  # one head for all, drawn once: it is never trained nor sent

@@ -11,6 +11,7 @@ from .. import keys, trees
 from ..errors import MethodError
 from ..local import Shard, descend
 from ..method import Method
+from ..method.search import linear, whole
 from ..server import Uploads, averaged, mean, mix, rule_of
 from ..task import Task
 from ..trees import Params
@@ -33,6 +34,7 @@ class FedCAC(Method[Server, Params, Up, Masks]):
     """Average harmless parameters over all clients, critical ones over clients whose critical positions agree."""
 
     crosses = "body head | critical params | body head"  # fields that go down, go up and stay
+    search = {"critical": linear(0.1, 0.9), "narrowing": whole(10, 200)}  # worth tuning, and in which range
     newcomer = (
         "the mean of all clients' models, with nothing critical | "
         "trains it and keeps what turns out critical; the rest stays the mean | "

@@ -12,6 +12,7 @@ from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..local.losses import WIDTHS, mmd, paired_discrepancy
 from ..method import Method, Piece
+from ..method.search import log
 from ..server import average, broadcast
 from ..task import Task
 from ..trees import Params
@@ -28,6 +29,7 @@ class FedCP(Method[Model, Model, Model, Params]):
     """Let a conditional policy network decide, sample by sample, which features are personal."""
 
     crosses = "body head policy | body head policy | head"  # fields that go down, go up and stay
+    search = {"align": log(0.1, 10)}  # worth tuning, and in which range
     newcomer = (
         "the common body, head and policy | fits a head of its own to them, from the start that everyone had | "
         "ours: the paper trains all together, here what is common is held"

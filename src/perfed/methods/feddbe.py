@@ -9,6 +9,7 @@ from torch import Tensor
 from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..method import Method
+from ..method.search import linear, log
 from ..server import Uploads, averaged, mean
 from ..task import Task
 from ..trees import STATE, Params
@@ -42,6 +43,7 @@ class FedDBE(Method[Server, Down, Up, Params]):
     """Add a trained personal mean to the features before the head; hold the features' own mean near everyone's."""
 
     crosses = "model | model survey | memory"  # fields that go down, go up and stay
+    search = {"pull": log(0.01, 10), "momentum": linear(0.1, 1)}  # worth tuning, and in which range
     newcomer = (
         "the common model and everyone's mean feature | fits its memory, the personal mean that is added to the features | "
         "ours: the paper trains all together, here the model is held"

@@ -52,8 +52,8 @@ class FedETF(Method[Model, Model, Model, Params]):
         positive("FedETF", "personal_epochs", self.personal_epochs, "personal=0 turns fine-tuning off")
 
     @property
-    def passes(self) -> int:
-        return self.budget.epochs + 2 * self.personal * self.personal_epochs
+    def tuning(self) -> int:
+        return 2 * self.personal * self.personal_epochs
 
     def check(self, task: Task, sizes: list[int], participants: int) -> None:
         if task.classes < 2 or self._width(task) < task.classes:

@@ -11,6 +11,7 @@ from .. import keys, trees
 from ..errors import MethodError
 from ..local import Shard, descend
 from ..method import Method, positive
+from ..method.search import linear
 from ..server import Uploads, mean
 from ..task import Task
 from ..trees import Params
@@ -41,6 +42,7 @@ class FedFomo(Method[Server, Down, Up, Params]):
     """Move towards the models that lower the loss on held-out samples, in proportion to gain per distance."""
 
     crosses = "models sent | gains params ticket | body head"  # fields that go down, go up and stay
+    search = {"held_out": linear(0.1, 0.3)}  # worth tuning, and in which range
     newcomer = (
         "the models that the others gained most from in all | "
         "begins at their mean, moves by what each brings it, and trains on | "

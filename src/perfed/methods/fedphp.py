@@ -12,6 +12,7 @@ from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..local.losses import mmd, mmd_scaled
 from ..method import Method, as_in_a_round, positive
+from ..method.search import linear, log
 from ..server import average, broadcast
 from ..task import Task
 from ..trees import Params
@@ -27,6 +28,7 @@ class FedPHP(Method[Params, Params, Params, Mine]):
     """Pull the features of the received model towards those of the client's own past; serve that past."""
 
     crosses = "body head | body head | heirloom visits"  # fields that go down, go up and stay
+    search = {"lesson": log(0.01, 0.3), "keep": linear(0.5, 0.95)}  # worth tuning, and in which range
     newcomer = "the common model | trains it as in its first round, and keeps the result as its heirloom | the paper's"
 
     cost = 1.4

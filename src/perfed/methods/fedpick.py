@@ -13,6 +13,7 @@ from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..local.losses import divergence, negative_entropy, pooled
 from ..method import Method, positive
+from ..method.search import log
 from ..server import average, broadcast
 from ..task import Norm, Part, Task
 from ..trees import Params
@@ -33,6 +34,7 @@ class FedPick(Method[Model, Model, Model, Model]):
     """Classify all features for everybody and the selected ones for oneself; let each teach the other."""
 
     crosses = "encoder head | encoder head | chosen rejected selector"  # fields that go down, go up and stay
+    search = {"personal_loss": log(0.5, 10), "distil": log(0.5, 10)}  # worth tuning, and in which range
     newcomer = (
         "the common encoder and classifier, but for BatchNorm | "
         "fits a selector, two classifiers and BatchNorm layers of its own | "

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ..local import Batch, Shard, descend
 from ..method import Method, as_in_a_round, positive
+from ..method.search import log
 from ..server import Uploads, broadcast
 from ..task import Task
 from ..trees import STATE, Params
@@ -25,6 +26,7 @@ class FedProto(Method[Prototypes, Prototypes, Prototypes, Params]):
     """Pull every feature towards the common prototype of its class; classify by the nearest one."""
 
     crosses = "centres known | centres known | body head"  # fields that go down, go up and stay
+    search = {"pull": log(0.1, 10)}  # worth tuning, and in which range
     newcomer = (
         "the prototypes of all classes | trains a model of its own, from the start that everyone had, towards them | the paper's"
     )

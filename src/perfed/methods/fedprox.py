@@ -7,6 +7,7 @@ from torch import Tensor
 from ..local import Batch, Shard, descend
 from ..local.losses import proximal
 from ..method import Method, positive
+from ..method.search import log
 from ..server import average, broadcast
 from ..task import Norm, Task
 from ..trees import Params
@@ -21,6 +22,7 @@ class FedProx(Method[Params, Params, Params, tuple[()]]):
     norm: Norm = "all"
 
     crosses = "body head | body head | "  # fields that go down, go up and stay
+    search = {"spring": log(0.001, 1)}  # worth tuning, and in which range
     newcomer = "the common model | serves it as it is, as everyone does | the paper's: there is nothing personal to fit"
 
     send = broadcast

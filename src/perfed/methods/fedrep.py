@@ -7,6 +7,7 @@ from torch import Tensor
 from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..method import Method
+from ..method.search import among
 from ..server import average, broadcast
 from ..task import Task
 from ..trees import Params
@@ -17,6 +18,7 @@ class FedRep(Method[Params, Params, Params, Params]):
     """Fit the head to the received body, then move the body towards that head."""
 
     crosses = "body | body | head"  # fields that go down, go up and stay
+    search = {"head_epochs": among(1, 2, 5)}  # worth tuning, and in which range
     newcomer = "the common body | fits a head of its own to it, from the start that everyone had | the paper's step for the head"
 
     cost = 1.5

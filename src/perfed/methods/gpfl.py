@@ -13,6 +13,7 @@ from .. import keys, trees
 from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..method import Method, Piece, positive
+from ..method.search import log
 from ..server import average, broadcast
 from ..task import Part, Task, cross_entropy
 from ..trees import Params
@@ -42,6 +43,7 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
     """Bend features two ways: towards the embedding of their category, and for a head of one's own."""
 
     crosses = "body embeddings valve | body embeddings valve | head shares"  # fields that go down, go up and stay
+    search = {"magnitude": log(0.001, 0.1), "decay": log(0.001, 0.3)}  # worth tuning, and in which range
     newcomer = (
         "the common extractor, valve and category embeddings | "
         "fits a head of its own, under the condition that its labels make | "

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from ..local import Batch, Shard, descend
 from ..method import Method, positive
+from ..method.search import log
 from ..server import average, broadcast
 from ..task import Norm, Task
 from ..trees import Params
@@ -17,6 +18,7 @@ class Moon(Method[Params, Params, Params, Params]):
     """Contrast each sample's feature with what the received and the client's last model make of it."""
 
     crosses = "body head | body head | body"  # fields that go down, go up and stay
+    search = {"contrast": log(0.1, 10)}  # worth tuning, and in which range
     newcomer = "the common model | serves it as it is, as everyone does | the paper's: there is nothing personal to fit"
 
     title = "MOON"

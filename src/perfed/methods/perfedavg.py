@@ -10,6 +10,7 @@ from .. import trees
 from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..method import Method, positive
+from ..method.search import log
 from ..server import average, broadcast
 from ..task import Task
 from ..trees import Params
@@ -20,6 +21,7 @@ class PerFedAvg(Method[Params, Params, Params, tuple[()]]):
     """Take the slope after a trial step on one batch, measured on a second one: the first-order version."""
 
     crosses = "body head | body head | "  # fields that go down, go up and stay
+    search = {"step": log(0.001, 0.1)}  # worth tuning, and in which range
     newcomer = "the common model | takes the one step that the model was made for | the paper's"
 
     title = "Per-FedAvg"

@@ -10,6 +10,7 @@ from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..local.losses import proximal
 from ..method import Method, as_in_a_round, positive
+from ..method.search import log
 from ..server import Uploads, averaged, broadcast
 from ..task import Task
 from ..trees import Params
@@ -20,6 +21,7 @@ class PFedMe(Method[Params, Params, Params, Params]):
     """Per batch, solve roughly for the personal model near w, then draw w towards it."""
 
     crosses = "body head | body head | body head"  # fields that go down, go up and stay
+    search = {"budget.lr": log(0.001, 0.05), "spring": log(1, 15), "personal_lr": log(0.003, 0.1)}  # ηλ stays below 1
     newcomer = "the common model | solves for a personal model near it, batch by batch | the paper's"
 
     title = "pFedMe"

@@ -11,6 +11,7 @@ from .. import trees
 from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..method import Method, positive
+from ..method.search import linear
 from ..server import Uploads, averaged, combine
 from ..task import Norm, Task
 from ..trees import Params
@@ -37,6 +38,7 @@ class Scaffold(Method[Server, Down, Up, Params]):
     """Step along g − c_i + c, where c_i and c remember the gradients of the client and of everyone."""
 
     crosses = "control model | change model | body head"  # fields that go down, go up and stay
+    search = {"server_lr": linear(0.5, 1)}  # worth tuning, and in which range
     newcomer = (
         "the common model and the common control variate | serves the model as it is, as everyone does | "
         "the paper's: there is nothing personal to fit"

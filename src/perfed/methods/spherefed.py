@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ..errors import MethodError
 from ..local import Batch, Shard, descend
 from ..method import Method, positive
+from ..method.search import among
 from ..server import Uploads, averaged, combine
 from ..task import Norm, Part, Task
 from ..trees import Params
@@ -45,6 +46,7 @@ class SphereFed(Method[Server, Down, Up, tuple[()]]):
     norm: Norm = "all"
 
     crosses = "body | body | "  # fields that go down, go up and stay
+    search = {"projection": among(False, True)}  # worth tuning, and in which range
     newcomer = (
         "the common body, and the classifier where it was calibrated | serves it as it is, as everyone does | "
         "the paper's: there is nothing personal to fit"

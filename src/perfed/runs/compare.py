@@ -87,7 +87,11 @@ def load(path: Path | str | None, overrides: Sequence[str] = ()) -> Lineup:
     ``methods=a,b`` are the methods, ``methods=a,a:field=value`` ``a`` and its variant, ``a.field=value`` holds for both, and
     ``a.budget.lr=0.1`` gives ``a`` a budget of its own.
     """
-    raw = parse.read_yaml(Path(path)) if path is not None else {}
+    return read(parse.read_yaml(Path(path)) if path is not None else {}, overrides)
+
+
+def read(raw: dict[str, Any], overrides: Sequence[str]) -> Lineup:
+    """Return a comparison from plain settings and overrides, as `load` does."""
     listed: Any = raw.pop("methods", None)
     own: dict[str, dict[str, Any]] = {}
     meant = advice.said(raw, overrides)
@@ -167,7 +171,7 @@ def run(asked: Lineup, on_round: OnRound | None = None, command: str = "", begun
     folder.begin(runs, command)
     if begun:
         begun(folder.path, introduced(first, shared))
-    return _train(folder, list(zip(runs, named, strict=True)), shared, on_round)
+    return train(folder, list(zip(runs, named, strict=True)), shared, on_round)
 
 
 def resume(path: Path | str, on_round: OnRound | None = None, rounds: int | None = None) -> CompareFolder:
@@ -180,10 +184,10 @@ def resume(path: Path | str, on_round: OnRound | None = None, rounds: int | None
         for found in runs:
             extend(found, rounds)
     asked = [known(found) for found in runs]
-    return _train(folder, list(zip(runs, asked, strict=True)), reshared(runs[0], asked[0]), on_round)
+    return train(folder, list(zip(runs, asked, strict=True)), reshared(runs[0], asked[0]), on_round)
 
 
-def _train(
+def train(
     folder: CompareFolder, runs: list[tuple[RunFolder, Experiment]], shared: SharedData, on_round: OnRound | None
 ) -> CompareFolder:
     """Train every method and seed: one process per cell where cells are as many as cores, else one after another."""
@@ -194,9 +198,13 @@ def _train(
         for place, asked in runs
         if not place.seed(seed).finished(asked.rounds)
     ]
-    together = first.transport != "pooled" and first.device == "cpu"
-    workers = min(first.workers or os.cpu_count() or 1, len(cells)) if together else 1
-    parallel.train(iter(cells), workers, on_round)
+    parallel.train(iter(cells), workers(first, len(cells)), on_round)
     for place, _ in runs:
         sum_up(place)
     return folder
+
+
+def workers(asked: Experiment, cells: int) -> int:
+    """Return how many cells are trained at once: as many as there are cores, unless clients share these out themselves."""
+    together = asked.transport != "pooled" and asked.device == "cpu"
+    return min(asked.workers or os.cpu_count() or 1, cells) if together else 1

@@ -138,13 +138,13 @@ class Seed:
 
     def _rounds(self, transport: Transport) -> Any:
         asked, federation = self.made.experiment, self.made.federation
-        parts = ("test", "validation") if any(map(len, federation.validation)) else ("test",)
+        there = tuple(part for part in ("test", "validation") if any(map(len, getattr(federation, part))))
         return rounds(
             self.made.method,
             self.server,
             transport,
             self.desk.drawn(asked.sampling),
-            Protocol(asked.every, asked.after, parts),
+            Protocol(asked.every, asked.after, there or ("test",)),
             Span(self.made.seed, len(federation), asked.rounds, self.first),
         )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..errors import RunError
 from ..runs.folder import CompareFolder, RunFolder
+from ..runs.race.folder import RaceFolder
 
 DEPTH = 5  # runs/papers/cells/RUN is three
 
@@ -29,6 +30,9 @@ def groups(folder: Path) -> list[Group]:
 
 def _below(top: Path, folder: Path, depth: int) -> list[Group]:
     name = str(folder.relative_to(top)) if folder != top else folder.resolve().name
+    if RaceFolder.there(folder):  # the candidates until the best of them are tested
+        race = RaceFolder(folder)
+        return [Group(name, folder, tuple(race.final.runs if race.tested else race.runs), True)]
     if CompareFolder.there(folder):
         return [Group(name, folder, tuple(RunFolder.inside(folder)), True)]
     if RunFolder.there(folder):
