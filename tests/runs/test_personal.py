@@ -4,6 +4,7 @@ import copy
 import gc
 import io
 import weakref
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from torch import nn
 import perfed
 from perfed import trees
 from perfed.errors import InputError
+from perfed.partition import build, split
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +90,13 @@ def test_what_has_no_effect_is_refused() -> None:
         perfed.run(method={"name": "fedcp", "align": 5}, align=3, rounds=1)
     with pytest.raises(InputError, match="say the same thing"):
         perfed.run(seed=1, seeds=(1, 2), rounds=1)
+
+
+def test_a_split_in_memory_is_recorded_and_gone_on_with(tmp_path: Path) -> None:
+    x = torch.arange(240.0).reshape(60, 4)
+    samples = perfed.Samples.of(x, [0, 1] * 30)
+    made = split(samples, build("iid"), 3, 0, 0.1, 0.25)
+    asked: dict[str, Any] = {"data": samples, "split": made, "method": "fedavg", "transport": "serial"}
+    perfed.run(**asked, rounds=1, out=tmp_path, name="it")
+    longer = perfed.run(**asked, rounds=2)
+    assert perfed.resume(tmp_path / "it", rounds=2, data=samples).digest == longer.digest

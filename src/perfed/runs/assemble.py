@@ -178,6 +178,8 @@ def split_of(experiment: Experiment, samples: Samples, seed: int) -> Split:
         return _source(experiment.data.made)[1]
     if isinstance(experiment.split, Split):
         return experiment.split
+    if isinstance(experiment.split, dict):  # what a record knows of an object; a run's folder has the split itself
+        raise RunError("the split was an object in memory, and a record knows only its digest; give it again")
     if experiment.split is not None:
         return Split.load(experiment.split, samples.digest())
     experiment = settled(experiment, samples)
