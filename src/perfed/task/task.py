@@ -11,14 +11,14 @@ from .. import keys
 from ..errors import InputError
 from ..local.shard import Batch
 from ..trees import Params
-from .loss import each_of, fit
+from .fits import Fits
 from .part import Mode, Part, Precision, part_of
 
 Norm = Literal["all", "local_stats", "local_all"]
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(Fits):
     """A network with a ``body`` (features) and a ``head`` (classes) as pure functions of its parameters, and its loss.
 
     Args:
@@ -245,44 +245,6 @@ class Task:
             True
         """
         return self.fit(self.logits(params, batch.x), batch)
-
-    def fit(self, logits: Tensor, batch: Batch) -> Tensor:
-        """Return how badly scores fit the labels of a batch: the mean cross-entropy, or what fits another goal.
-
-        Args:
-            logits: A row of scores per sample.
-            batch: Has the labels, and the mask where samples are padded.
-
-        Returns:
-            One number.
-
-        Example:
-            >>> import torch
-            >>> from perfed import Batch
-            >>> from perfed.testing import task
-            >>> batch = Batch(torch.zeros(1, 2), torch.tensor([0]), None, torch.tensor(0))
-            >>> task().fit(torch.zeros(1, 4), batch)  # log 4
-            tensor(1.3863)
-        """
-        return fit(self.goal, self.objective, logits, batch)
-
-    def fit_each(self, logits: Tensor, y: Tensor) -> Tensor:
-        """Return how badly scores fit each label.
-
-        Args:
-            logits: A row of scores per sample.
-            y: The labels.
-
-        Returns:
-            One number per sample.
-
-        Example:
-            >>> import torch
-            >>> from perfed.testing import task
-            >>> task().fit_each(torch.zeros(2, 4), torch.tensor([0, 1]))
-            tensor([1.3863, 1.3863])
-        """
-        return each_of(self.goal, self.objective)(logits, y)
 
     @property
     def still(self) -> "Task":
