@@ -31,6 +31,8 @@ def unknown(key: str, raw: Mapping[str, Any] | None = None, named: Iterable[str]
         return InputError(start + (f"; '{key}' belongs to {others}" if others else ""))
     if not dot and word.lower() in TELLS:
         return InputError(f"{start}; {TELLS[word.lower()]}")
+    if part in CHOICES and part != "method" and (others := _homes(part, word)):
+        return InputError(f"{part} {chosen[part]} has no option '{word}'; '{key}' belongs to {others}")
     scope = _scope(chosen, methods)
     if dot and (hint := _beside(part, word, scope, 0.8)):
         return InputError(f"{start}; {hint}")

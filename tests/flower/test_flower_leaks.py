@@ -32,7 +32,7 @@ def noted(place: Path, client: int = 0) -> str:
 def test_a_patients_name_in_an_error_stays_at_home(tmp_path: Path, scores: bool) -> None:
     place = folders(tmp_path, rounds=1, data="own", policy={"data": ["own"], "scores": scores, "labels": scores})
     for i in range(3):
-        (place / f"silo-{i}" / "Ann_Miller.csv").write_text("label,age\nill,40\nwell,Ann Miller\n")
+        (place / f"silo-{i}" / "Ann_Miller.csv").write_text("label,Ann Miller,Ann Miller\nill,40,1\nwell,50,2\n")
         config = {"client": i, "data": {"own": "csv:Ann_Miller.csv"}}
         (place / f"silo-{i}" / "silo.yaml").write_text(yaml.safe_dump(config))
     answers: list[SiloAnswer] = []

@@ -144,9 +144,9 @@ def test_inputs_a_network_cannot_take_are_refused(name, shape, options, message)
     assert message in str(refusal.value)
 
 
-def test_one_class_is_refused():
-    with pytest.raises(InputError, match="at least 2 classes, got 1"):
-        build("mlp", shape=(4,), classes=1)
+def test_no_score_is_refused():
+    with pytest.raises(InputError, match="at least one score, got 0"):
+        build("mlp", shape=(4,), classes=0)
 
 
 def test_the_catalogue_is_sorted():

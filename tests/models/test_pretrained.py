@@ -30,7 +30,7 @@ def of(name, classes=4, **options):
     return build(name, shape=SHAPES.get(name, (3, 32, 32)), classes=classes, vocabulary=vocabulary, seed=0, **options)
 
 
-@pytest.mark.parametrize("name", sorted(set(MODELS) - {"alexnet_bn", "digits_cnn"}))
+@pytest.mark.parametrize("name", sorted(set(MODELS) - {"alexnet_bn", "digits_cnn", "logistic"}))
 def test_every_network_takes_its_own_weights_back(name, tmp_path):
     other = build(name, shape=SHAPES.get(name, (3, 32, 32)), classes=4, vocabulary=50 if name == "fasttext" else None, seed=1)
     torch.save(other.state_dict(), tmp_path / "whole.pth")
@@ -40,6 +40,12 @@ def test_every_network_takes_its_own_weights_back(name, tmp_path):
     found = of(name, weights=str(tmp_path / "body.safetensors"))
     assert all(torch.equal(found.body.state_dict()[key], value) for key, value in other.body.state_dict().items())
     assert all(torch.equal(a, b) for a, b in zip(found.head.parameters(), of(name).head.parameters(), strict=True))
+
+
+def test_a_network_that_is_all_head_takes_no_weights(tmp_path):
+    torch.save(of("logistic").state_dict(), tmp_path / "whole.pth")
+    with pytest.raises(InputError, match="logistic has no body"):
+        of("logistic", weights=tmp_path / "whole.pth")
 
 
 def test_a_head_for_other_classes_is_drawn_anew_and_a_wider_body_refused(tmp_path):

@@ -66,6 +66,8 @@ def prepared(network: nn.Module, name: str = "the network", **options: Any) -> n
             raise suggest("option of a network's beginning", option, OPTIONS)
     how = Beginning(**options)
     if how.weights is not None:
+        if not any(True for _ in network.get_submodule("body").parameters()):
+            raise InputError(f"{name} has no body that could start from weights")
         path = Path(how.weights).expanduser()
         if how.sha256 is not None and path.is_file() and hashed(path) != how.sha256:
             raise DataError(f"'{path}' is not the file of weights that the run was begun with: its SHA-256 is another")

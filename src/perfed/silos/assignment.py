@@ -95,12 +95,10 @@ def _federation(settings: Experiment, samples: Samples, source: DataSource, ask:
         if samples.texts is not None:
             raise InputError("texts of one silo alone give a vocabulary of its own; only rows: split has a common one")
         if samples.task != "classification":
-            raise InputError(f"silos train classifiers so far, and this data is for {samples.task}")
+            raise Refused("data", f"silos train classifiers so far, and this data is for {samples.task}")
         if samples.sheet is not None and samples.sheet.given is None:
-            raise InputError(
-                "a table with gaps, words or a scale is coded as all silos agreed: name the file with `columns:`, "
-                "which `perfed data columns` writes"
-            )
+            why = "a table with gaps, words or a scale is coded as all silos agreed: name the file with `columns:`"
+            raise Refused("data", f"{why}, which `perfed data columns` writes")
         split = make_split(samples, Iid(), 1, ask.seed, settings.validation, settings.test)
         whole = federation_of(settings, samples, split, ask.seed)
         at = 0
