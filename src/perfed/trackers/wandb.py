@@ -17,7 +17,7 @@ class WandB:
     def __init__(self, about: About) -> None:
         import wandb
 
-        mode = os.environ.get("WANDB_MODE")
+        mode: Any = os.environ.get("WANDB_MODE")
         if mode is None and not _key():
             mode = "offline"  # it would ask for one, and the run would wait for ever
             logging.getLogger("perfed").warning("track=wandb: no key is set, so it writes offline; `wandb sync` sends it later")
@@ -30,7 +30,7 @@ class WandB:
             resume="allow",
             dir=str(about.folder),
             config={"seed": about.seed, **about.settings},
-            mode=mode,  # type: ignore[arg-type]
+            mode=mode,
             reinit="create_new",
             settings=settings,
         )
