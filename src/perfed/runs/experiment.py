@@ -100,9 +100,7 @@ class Experiment(BaseModel):
     norm: Literal["all", "local_stats", "local_all"] | None = None  # None: the method's own policy for BatchNorm
     validation: float = 0.1  # share of every client's own data that rounds are chosen on
     test: float = 0.25  # share of every client's own data that it is tested on
-    split: Path | Split | dict[str, Any] | None = (
-        None  # a split or its file, instead of partition; of an object a record has the digest
-    )
+    split: Path | Split | dict[str, Any] | None = None  # a split or its file, instead of partition
     split_seed: int | None = None  # None: the run's seed
     augment: bool = False  # flips and rotations of training images
     inputs: dict[str, Any] = Field(default_factory=dict)  # mean, std, size; with augment flip, rotate, crop
