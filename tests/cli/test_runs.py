@@ -4,6 +4,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -134,10 +135,22 @@ def test_cells_that_end_together_when_none_is_left_end_the_comparison() -> None:
     subprocess.run([sys.executable, "-c", none], timeout=PATIENCE, check=True)
 
 
-def test_seeds_take_over_the_transport_that_the_first_one_measured(tmp_path: Path) -> None:
-    found = result("run", "method=fedavg", *SMALL, "seeds=0,1", f"out={tmp_path}")
-    first, second = (json.loads((Path(found["run"]) / f"seed-{n}" / "transport.json").read_text()) for n in (0, 1))
-    assert "seconds" in first and second == {"name": first["name"], "why": "as measured for seed-0"}
+def test_a_seed_goes_on_with_the_arithmetic_that_it_or_its_neighbour_began_with(tmp_path: Path) -> None:
+    """A record of the days when auto measured: its first seed was stacked, so the second is."""
+    found = result("run", "method=fedavg", *SMALL, "seeds=0,1", f"out={tmp_path}", "transport=stacked", "name=then")
+    run = tmp_path / "then"
+    for path, old, new in ((run / "settings.yaml", "transport: stacked", "transport: auto"),):
+        path.write_text(path.read_text().replace(old, new))
+    shutil.rmtree(run / "seed-1")
+    shutil.copytree(run / "seed-0", run / "seed-1", ignore=lambda *_: ["transport.json", "rounds.jsonl", "final.json"])
+    for old in run.glob("seed-1/checkpoint*"):
+        old.unlink()
+    (run / "summary.json").unlink()
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["splits"]["1"] = manifest["splits"]["0"]
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    assert result("resume", str(run))["digests"]["0"] == found["digests"]["0"]
+    assert json.loads((run / "seed-1" / "transport.json").read_text())["why"] == "as measured for seed-0"
 
 
 def deaf() -> None:

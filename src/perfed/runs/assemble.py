@@ -21,7 +21,7 @@ from ..partition import Split
 from ..partition import build as build_partition
 from ..partition import split as make_split
 from ..task import Task, each_of
-from ..transport import Newcomers, Private, Site, Store
+from ..transport import Newcomers, Private, Site, Store, faster
 from ..trees import Tree
 from . import code
 from .choice import Choice, record
@@ -59,6 +59,10 @@ class Assembled:
     def store(self) -> Store:
         """Return the clients' private states, none of which has begun."""
         return Store(self.first, len(self.federation), int(self.experiment.memory * 2**30))
+
+    def faster(self) -> str:
+        """Return a sentence where the transport that nobody named is not the fastest, else nothing."""
+        return faster(self.site, self.store(), self.server) if self.experiment.transport == "auto" else ""
 
 
 def assemble(

@@ -16,7 +16,7 @@ from ..method import Method
 from ..methods import CATALOGUE
 from ..trackers import check
 from . import parallel, parse
-from .assemble import SharedData, kind_of, samples_of
+from .assemble import Assembled, SharedData, kind_of, samples_of
 from .choice import Choice, record
 from .experiment import Experiment
 from .folder import CompareFolder, RunFolder, fresh
@@ -163,15 +163,21 @@ def run(asked: Lineup, on_round: OnRound | None = None, command: str = "", begun
     samples = samples_of(asked.first)
     asked = Lineup(tuple(settled(one, samples) for one in asked.experiments))
     shared, first = SharedData.of(asked.first, samples), asked.first
-    for one in asked.experiments:  # refuse before anything is written
-        shared.assemble(one, one.seeds[0])
+    made = [shared.assemble(one, one.seeds[0]) for one in asked.experiments]  # refuse before anything is written
     folder = CompareFolder(fresh(first.out, asked.stem, first.name))
     named = asked.named(folder.path)
     runs = [begin(one, shared, command) for one in named]
     folder.begin(runs, command)
     if begun:
-        begun(folder.path, introduced(first, shared))
+        begun(folder.path, "\n".join(filter(None, (introduced(first, shared), faster(made)))))
+    del made
     return train(folder, list(zip(runs, named, strict=True)), shared, on_round)
+
+
+def faster(made: Sequence[Assembled]) -> str:
+    """Return a sentence where all that is compared would be faster on another transport, else nothing."""
+    said = [one.faster() for one in made]
+    return said[0] if all(said) else ""
 
 
 def resume(path: Path | str, on_round: OnRound | None = None, rounds: int | None = None) -> CompareFolder:

@@ -62,7 +62,7 @@ class Experiment(BaseModel):
         best: ``round`` for the best round of all clients, ``per_client`` for that of each.
         series: which tests tables show; ``after`` needs ``after=True``.
         precision: of the network's arithmetic.
-        transport: what carries messages; ``auto`` measures and chooses.
+        transport: what carries messages; ``auto`` takes serial or pooled, which come to the same bits.
         workers: processes of the pooled transport; by default one per core.
         device: ``cpu``, ``cuda``, ``cuda:1`` or ``mps``.
         out: the folder in which run folders are made.
@@ -114,7 +114,7 @@ class Experiment(BaseModel):
     best: Literal["round", "per_client"] = "round"  # the best round of all clients, or of each
     series: Literal["test", "after"] = "test"  # which tests tables show; after needs after=true
     precision: Literal["fp32", "bf16"] = "fp32"  # of the network's arithmetic
-    transport: Literal["auto", "serial", "pooled", "stacked"] = "auto"  # what carries messages; auto measures and chooses
+    transport: Literal["auto", "serial", "pooled", "stacked"] = "auto"  # auto: serial or pooled, same bits
     workers: int | None = None  # None: one per core
     device: str = "cpu"  # or cuda, cuda:1, mps
     out: Path = Path("runs")  # the folder in which run folders are made

@@ -16,7 +16,7 @@ from ..evaluate.rising import rising
 from ..evaluate.summary import majority, runaway, summarise
 from ..trackers import check, following
 from ..trackers.tracker import About
-from ..transport import Transport
+from ..transport import SAME, Transport
 from ..transport.flops import per_step
 from . import code
 from .assemble import SharedData, samples_of, stretched, there
@@ -37,10 +37,10 @@ def run(experiment: Experiment, on_round: OnRound | None = None, command: str = 
     samples = samples_of(experiment)
     experiment = settled(experiment, samples)
     shared = SharedData.of(experiment, samples)
-    shared.assemble(experiment, experiment.seeds[0])  # refuse before anything is written
+    made = shared.assemble(experiment, experiment.seeds[0])  # refuse before anything is written
     folder = begin(experiment, shared, command)
     if begun:
-        begun(folder.path, introduced(experiment, shared))
+        begun(folder.path, "\n".join(filter(None, (introduced(experiment, shared), made.faster()))))
     return finished(folder, experiment, shared, on_round)
 
 
@@ -238,14 +238,15 @@ def _about(folder: RunFolder, one: Seed) -> About:
 
 
 def _transport(folder: RunFolder, one: Seed) -> Transport:
-    """Return the transport of a seed: what it began with, else what another seed measured, else what is asked for."""
+    """Return the transport of a seed: never other arithmetic than it, or a seed beside it, began with."""
     assert one.folder is not None
-    asked = one.made.experiment.transport
-    if told := one.folder.transport:  # never change arithmetic in the middle
-        return one.transport(told["name"])[0]
-    measured = [(seed, found) for seed in folder.seeds.values() if (found := seed.transport)] if asked == "auto" else []
-    if measured:
-        seed, told = measured[0]
+    asked, told = one.made.experiment.transport, one.folder.transport
+    if told:
+        alike = asked == "auto" and told["name"] in SAME  # this machine may have other cores
+        return one.transport("auto" if alike else told["name"])[0]
+    beside = [(seed, found) for seed in folder.seeds.values() if (found := seed.transport)] if asked == "auto" else []
+    if beside and beside[0][1]["name"] not in SAME:  # auto chose by a stopwatch once
+        seed, told = beside[0]
         transport, why = one.transport(told["name"], f"as measured for {seed.path.name}")
     else:
         transport, why = one.transport(asked)

@@ -1,6 +1,6 @@
 """Ways for messages to travel; a method cannot tell them apart."""
 
-from .auto import choose
+from .auto import SAME, choose, faster
 from .newcomers import Newcomers
 from .pooled import Pooled
 from .serial import Serial, Transport, one_thread
@@ -9,6 +9,7 @@ from .stacked import Stacked, why_not
 from .store import Store
 
 __all__ = [
+    "SAME",
     "ClientError",
     "Newcomers",
     "Pooled",
@@ -19,6 +20,7 @@ __all__ = [
     "Store",
     "Transport",
     "choose",
+    "faster",
     "one_thread",
     "why_not",
 ]

@@ -1,25 +1,35 @@
-"""Which transport to take: the one that was asked for, or the one that a few measured steps show to be fastest."""
+"""Which transport to take: the one that was asked for, or by a rule that never changes a bit of what comes out."""
 
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import replace
-from time import perf_counter
 from typing import Any
 
+from torch import nn
+
+from .. import trees
 from ..errors import InputError
+from ..trees import Tree
 from .pooled import Pooled, keep_memory
 from .serial import Serial, Transport
 from .site import Site
 from .stacked import Stacked, why_not
 from .store import Store
 
-_STEPS = 3  # batches per client in a trial
-_PATIENCE = 4.0  # seconds for one client's trial beyond which only the cores decide
+SAME = ("serial", "pooled")  # to the bit, for any number of workers
+_SMALL = 50_000  # weights; above, arithmetic takes the time and stacking saves little of it
+_FEW = 8  # clients below which there is little to put side by side
+_PADDED = 2.0  # steps computed for each that counts, above which waiting for the largest client eats the gain
+# what takes its time in arithmetic, or has no fast form over an axis of clients
+_SLOW = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.RNNBase, nn.Embedding, nn.EmbeddingBag, nn.MultiheadAttention)
 
 
 def choose(site: Site, store: Store, name: str, workers: int | None) -> tuple[Transport, dict[str, Any]]:
-    """Return a transport and why it was taken."""
+    """Return a transport and why it was taken.
+
+    ``auto`` takes the workers where there are several, else clients one after another. Both come to the same bits, so what is
+    chosen depends on the machine and what comes out does not. ``stacked`` rounds differently and is only taken when asked for.
+    """
     makers: dict[str, Callable[[Site, Store], Transport]] = {
         "serial": Serial,
         "pooled": lambda site, store: Pooled(site, store, workers),
@@ -30,44 +40,35 @@ def choose(site: Site, store: Store, name: str, workers: int | None) -> tuple[Tr
         return makers[name](site, store), {"why": "asked for"}
     if name != "auto":
         raise InputError(f"transport must be auto, {', '.join(makers)}, got '{name}'")
-    cores = min(workers or os.cpu_count() or 1, len(site.federation))
-    if cores < 2 or site.task.device.type != "cpu" or sys.platform != "linux":
-        del makers["pooled"]
-    refused = why_not(site)
-    if refused:
-        del makers["stacked"]
-    if len(makers) == 1:
-        return Serial(site, store), {"why": f"the only one here ({refused or 'one core'})"}
-    seconds = _measure(site, store, makers)
-    best = min(seconds, key=lambda n: seconds[n])
-    why = {"why": "fastest of a few measured steps", "seconds": {n: round(s, 4) for n, s in seconds.items()}}
-    return makers[best](site, store), why | ({"not stacked": refused} if refused else {})
+    alone = _alone(site, workers)
+    if alone:
+        return Serial(site, store), {"why": f"{alone}; pooled would come to the same bits"}
+    return Pooled(site, store, workers), {"why": "a process per core; serial would come to the same bits"}
 
 
-def _measure(site: Site, store: Store, makers: dict[str, Callable[[Site, Store], Transport]]) -> dict[str, float]:
-    """Return seconds that each candidate takes for a few steps of some clients, padding of unequal ones included."""
-    fed, batch = site.federation, site.method.budget.batch_size
-    order = sorted(range(len(fed)), key=lambda i: -fed.sizes[i])
-    some = sorted(order[: min(len(order), 16)])
-    short = replace(site, federation=replace(fed, train=tuple(rows[: _STEPS * batch] for rows in fed.train)))
-    server, mine = site.method.init(site.task, len(fed))
-    seconds: dict[str, float] = {}
-    for name, make in makers.items():
-        if name == "stacked" and seconds and min(seconds.values()) / len(some) > _PATIENCE:
-            continue
-        transport = make(short, Store(store.first, len(fed)))
-        try:
-            _trial(transport, server, some[:1] if name == "serial" else some)  # warm
-            began = perf_counter()
-            _trial(transport, server, some)
-            seconds[name] = perf_counter() - began
-            if name == "stacked":  # the trial's clients take equally many steps; in a round the small wait for the large
-                seconds[name] *= Stacked(site, Store(store.first, len(fed))).padding(server, range(len(fed)))
-        finally:
-            transport.close()
-    return seconds
+def _alone(site: Site, workers: int | None) -> str:
+    """Return why clients are trained one after another, or nothing."""
+    if site.task.device.type != "cpu":
+        return "worker processes are for CPUs"
+    if sys.platform != "linux":
+        return "worker processes are for Linux"
+    if len(site.federation) < 2:
+        return "there is one client"
+    return "" if (workers or os.cpu_count() or 1) > 1 else "there is one worker"
 
 
-def _trial(transport: Transport, server: Any, ids: list[int]) -> None:
-    transport.train(server, ids, 1, set(), False).drain()
-    transport.score(server, ids, 1, ("test",))
+def faster(site: Site, store: Store, server: Tree) -> str:
+    """Return a sentence where `stacked` would save time, by a rule over clients and network; else nothing."""
+    if len(site.federation) < _FEW or why_not(site):
+        return ""
+    differ = "its numbers differ by about 1e-5"
+    if site.task.device.type != "cpu":
+        return f"transport=stacked may be faster on this device; {differ}"
+    parts = (site.task.body, site.task.head, *site.task.parts.values())
+    modules = [m for part in parts for m in part.skeleton.training.modules()]
+    if any(isinstance(m, _SLOW) for m in modules):
+        return ""
+    weights = sum(leaf.numel() for leaf in trees.leaves(site.task.params()))
+    if weights > _SMALL or Stacked(site, store).padding(server, range(len(site.federation))) > _PADDED:
+        return ""
+    return f"transport=stacked would be faster here; {differ}"

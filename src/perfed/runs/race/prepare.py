@@ -13,7 +13,6 @@ from ...evaluate.metrics import defined
 from ...federation import Federation
 from ...local.budget import Budget
 from ...partition import Split
-from ...transport import choose
 from ...transport.stacked import why_not
 from ..assemble import Assembled, SharedData, kind_of, metrics_of, samples_of, split_of
 from ..choice import Choice
@@ -86,7 +85,7 @@ def ready(wanted: Wanted, note: Note | None = None) -> Ready:
     if not racers:
         raise InputError(f"no method can be raced here: {next(iter(left_out.values()))}")
     _check(sites[racers[0].name])
-    racers = _carried(racers, sites)
+    racers = _carried(racers, sites, note)
     meters = {racer.name: _meter(racer, sites[racer.name], seed) for racer in racers}
     plan = RacePlan(
         tuple(racers),
@@ -178,14 +177,14 @@ def _meter(racer: Racer, made: Assembled, seed: int) -> Meter:
     return meter
 
 
-def _carried(racers: list[Racer], sites: dict[str, Assembled]) -> list[Racer]:
-    """Return racers whose transport is decided once for all, so that bits do not depend on what is measured when."""
+def _carried(racers: list[Racer], sites: dict[str, Assembled], note: Note | None) -> list[Racer]:
+    """Return racers whose transport is written into the plan, so that every candidate's arithmetic is the same for good."""
     asked = racers[0].experiment.transport
     if asked == "auto":
-        made = sites[racers[0].name]
-        chosen, _ = choose(made.site, made.store(), "auto", 1)
-        asked = chosen.name  # type: ignore[assignment]
-        chosen.close()
+        asked = "serial"  # candidates share the cores out, so that clients need not
+        said = [sites[racer.name].faster() for racer in racers]
+        if note and any(said):
+            note(next(filter(None, said)))
     found = []
     for racer in racers:
         name = "serial" if asked == "stacked" and why_not(sites[racer.name].site) else asked
