@@ -15,8 +15,11 @@ from perfed.runs.race.run import resume, run
 CLIENTS, OWN, CLASSES = 3, 40, 3
 
 
-def samples(scrambled: bool = False) -> tuple[Samples, Split]:
-    """Blobs in three classes; scrambled: the labels of all test samples are other ones."""
+def samples(scrambled: bool = False, garbled: str = "", numbers: bool = False) -> tuple[Samples, Split]:
+    """Blobs in three classes; scrambled: the labels of all test samples are other ones.
+
+    ``garbled`` names a client whose samples are all noise; with ``numbers`` a number is to be predicted.
+    """
     draw = torch.Generator().manual_seed(3)
     y = torch.randint(CLASSES, (CLIENTS * OWN,), generator=draw)
     x = torch.randn(len(y), 6, generator=draw) + 1.2 * torch.nn.functional.one_hot(y, 6)
@@ -25,13 +28,15 @@ def samples(scrambled: bool = False) -> tuple[Samples, Split]:
     if scrambled:
         for own in parts[2]:
             y[own] = (y[own] + 1) % CLASSES
-    made = Samples.of(x, y, name="blobs")
+    if garbled:
+        x[rows["abc".index(garbled)]] = 9 * torch.randn(OWN, 6, generator=draw)
+    made = Samples.of(x, x[:, 0] + y, name="blobs", task="regression") if numbers else Samples.of(x, y, name="blobs")
     return made, Split(parts[0], parts[1], parts[2], ("a", "b", "c"), {}, made.digest())
 
 
-def wanted(out: Path, methods: str = "fedper", *, scrambled: bool = False, **more: Any) -> ask.Wanted:
-    """A race as it is asked for; options of the race among ``more``."""
-    made, split = samples(scrambled)
+def wanted(out: Path, methods: str = "fedper", **more: Any) -> ask.Wanted:
+    """A race as it is asked for; options of the race and of the samples among ``more``."""
+    made, split = samples(**{name: more.pop(name) for name in ("scrambled", "garbled", "numbers") if name in more})
     options = {"candidates": 3} | {name: more.pop(name) for name in ask.OPTIONS if name in more}
     common = {"model": "mlp", "rounds": 6, "seeds": (1, 2), "transport": "serial", "workers": 1}
     given = {**common, "out": out, "name": "race", "data": made, "split": split, **more}

@@ -45,6 +45,15 @@ def test_the_winner_is_chosen_on_validation_data(found: Raced) -> None:
     assert scores[found.winner] == max(scores.values()) and found.table[0].name == found.winner  # type: ignore[type-var]
 
 
+def test_the_setting_that_is_shown_is_the_one_that_was_tested(found: Raced) -> None:
+    for row in found.table:
+        settings = found.records[row.name].settings
+        step = row.values.get("budget.lr", found.asked.budget.lr)
+        assert settings["budget"]["lr"] == step
+        scores = [one["score"] for one in found.standings["rungs"][-1]["standings"] if one["racer"] == row.name]
+        assert found.best[row.name]["score"] == max(scores)
+
+
 def test_the_answer_is_said_in_words(found: Raced) -> None:
     said = recommend.recommendation(found)
     assert said.startswith(found.table[0].title) and "on test samples that nobody had looked at" in said

@@ -12,7 +12,9 @@ from racing import digests, raced, resumed, samples, wanted
 
 from perfed import disk
 from perfed.errors import InputError, RunError
-from perfed.report.raced import Raced, equal
+from perfed.report.race_page import render
+from perfed.report.raced import Raced, columns, equal
+from perfed.report.recommend import recommendation
 from perfed.runs.race import ask
 from perfed.runs.race.folder import RaceFolder
 from perfed.runs.race.prepare import ready
@@ -201,3 +203,34 @@ def test_all_leaves_out_what_cannot_run_here(tmp_path: Path) -> None:
     assert "BatchNorm" in made.plan.left_out["fedbn"] and "fedcp" in {racer.name for racer in made.plan.racers}
     with pytest.raises(InputError, match="BatchNorm"):
         ready(wanted(tmp_path, "fedbn"))
+
+
+def test_clients_nobody_has_seen_join_after_the_race_and_decide_nothing(tmp_path: Path) -> None:
+    small = {"candidates": 2, "rounds": 2, "seeds": (1,), "unseen": ("b",)}
+    found = raced(tmp_path / "one", **small)
+    for one in found.folder.runs:
+        lines = one.seed(1 if one.path.parent.name == "final" else 0).lines.read()
+        assert all(len(line["validation"]["count"]) == 2 for line in lines)  # the seen
+        assert ("unseen" in lines[-1]) == (one.path.parent.name == "final")
+    by_hand = found.records["fedper"].rounds[1][-1]
+    row = next(row for row in found.table if row.name == "fedper")
+    assert row.unseen is not None and row.unseen[0] == by_hand["unseen"]["accuracy"][0]
+    assert row.unseen[1] == pytest.approx(row.unseen[0] - sum(by_hand["test"]["accuracy"]) / 2)
+    head, rows = columns(found)
+    assert "unseen" in head and all(len(cells) == len(head) for cells in rows)
+    assert "once they have joined" in recommendation(found)
+    other = raced(tmp_path / "two", **small, garbled="b")
+    assert digests(other.folder.path) == digests(found.folder.path) and other.winner == found.winner
+
+
+@pytest.mark.parametrize(("choose", "title"), [(None, "R²"), ("mae", "absolute error")])
+def test_numbers_are_raced_by_their_own_score(tmp_path: Path, choose: str | None, title: str) -> None:
+    found = raced(tmp_path, numbers=True, choose=choose, candidates=3, rounds=3, seeds=(1,))
+    assert found.metric.title == title and title in recommendation(found)
+    sign = 1 if found.metric.higher else -1
+    for racer in found.plan.racers:
+        last = [one["score"] for one in found.standings["rungs"][-1]["standings"] if one["racer"] == racer.name]
+        assert sign * found.best[racer.name]["score"] == max(sign * score for score in last)
+    scores = {row.name: row.validation for row in found.table}
+    assert sign * (scores[found.winner] or 0) == max(sign * (value or 0) for value in scores.values())
+    assert f"test {title}" in render(found)

@@ -40,7 +40,7 @@ def test_tune_needs_a_method() -> None:
         (["methods=fedcp", "sampler=tpee"], "did you mean 'tpe'"),
         (["methods=fedcp", "candidates=0"], "candidates must be a positive number"),
         (["methods=fedcp", "budget.lr=1..0.1"], "smaller to a larger"),
-        (["methods=fedcp", "unseen=0.2"], "unseen clients have no place in a race"),
+        (["methods=fedcp", "unseen=20"], "keeps all 20 clients out"),
         (["methods=fedcp", "candidate=3"], "no setting 'candidate'"),
     ],
 )

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..evaluate.metrics import known
+from ..evaluate.summary import main
 from ..runs.experiment import Experiment
 from ..runs.parse import flat
 from ..runs.race.draw import said
@@ -38,6 +40,9 @@ def _answer(found: Raced) -> Section:
         "The winner is chosen on validation data, so it need not lead on test data."
     )
     parts: list[tuple[str, Any]] = [("grid", [head, *rows]), ("soft", text)]
+    if found.asked.unseen:
+        soft = f"Unseen: clients that never trained; after the last round each joins in {found.asked.join.epochs} passes."
+        parts.append(("soft", soft))
     lost = [racer.title for racer in found.plan.racers if racer.name not in found.best]
     notes = [f"{name} could not run here: {why}" for name, why in found.plan.left_out.items()]
     notes += [f"No setting of {title} came through." for title in lost]
@@ -106,7 +111,8 @@ def _gains(found: Raced) -> Section:
     parts: list[tuple[str, Any]] = []
     drawn = figures.gains(runs, "local", moment="validation", width=sections.WIDTH) if len(runs) > 1 else None
     if drawn is not None:
-        text = "A bar is a client: its test accuracy on average over seeds, less that with Local. Filled bars gain, hatched lose."
+        score = known(main(next(iter(found.lines[found.winner].values()))["test"])).title
+        text = f"A bar is a client: its test {score} on average over seeds, less that with Local. Filled bars gain, hatched lose."
         parts.append(("figure", Picture(drawn, text)))
     return Section("gains", "Who gains, who loses", parts)
 

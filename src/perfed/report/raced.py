@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from ..errors import RunError
 from ..evaluate.metrics import Metric, known
+from ..evaluate.newcomers import last as joined
 from ..evaluate.scores import Line
 from ..evaluate.summary import average, choose, rates, tested
 from ..runs.experiment import Experiment
 from ..runs.race.draw import said
 from ..runs.race.folder import RaceFolder
 from ..runs.race.plan import RacePlan, Racer
-from ..runs.race.stand import first, validated
+from ..runs.race.stand import Candidate, first, ranked, validated
 from ..units import signed, weighed
 from .bootstrap import Interval, draws, interval
 from .helped import verdict
@@ -45,6 +46,7 @@ class Placed:
     seconds: float
     rounds: int
     steps: int  # client-steps of its race
+    unseen: tuple[float, float] | None = None  # those kept out of training, once they have joined; and less the others
 
     @property
     def setting(self) -> str:
@@ -144,13 +146,27 @@ class Raced:
             float(np.mean(run.total("seconds"))),
             int(run.settings["rounds"]),
             0 if name.endswith(PLAIN) else sum(steps.values()),
+            self._unseen(run),
         )
+
+    def _unseen(self, run: Record) -> tuple[float, float] | None:
+        """Return how clients that were kept out do once they have joined after the last round; and that less the others."""
+        found = [joined(lines) for lines in run.rounds.values()]
+        if not found or any(line is None for line in found):
+            return None
+        report, by = self.asked.report, self.asked.choose
+        both = [[average(line[part], report, by) for line in found if line] for part in ("unseen", "test")]
+        unseen, seen = (sum(values) / len(values) for values in both)
+        return unseen, unseen - seen
 
     @cached_property
     def best(self) -> dict[str, dict[str, Any]]:
-        """The candidate of every method that came through."""
-        last = self.standings["rungs"][-1]["standings"]
-        return {one["racer"]: one for one in last if one["score"] is not None}
+        """The candidate of every method that came through: of those in the last rung the one that fresh seeds tested."""
+        there = [Candidate.of(one) for one in self.standings["rungs"][-1]["standings"]]
+        found: dict[str, dict[str, Any]] = {}
+        for one in ranked(there, self.asked):
+            found.setdefault(one.racer, one.plain())
+        return found
 
     def _against(self, name: str, other: str) -> tuple[tuple[int, int], tuple[int, int]]:
         """Return for how many clients a run is better and worse than another, on average over seeds; and beyond chance."""
@@ -186,6 +202,8 @@ def columns(raced: Raced) -> tuple[list[str], list[list[str]]]:
     name = raced.metric.title + (f" {unit}" if unit else "")
     head = ["method", "setting", "validation", f"test {name}", "95 %", "behind the winner"]
     head += [] if tuned else ["over Local", "better / worse"]
+    apart = all(row.unseen is not None for row in raced.table)
+    head += ["unseen", "− seen"] if apart else []
     rows = []
     for row in raced.table:
         test, behind = row.test.scaled(scale), row.behind.scaled(scale)
@@ -195,6 +213,8 @@ def columns(raced: Raced) -> tuple[list[str], list[list[str]]]:
         if not tuned:
             cells += ["–" if row.gain is None else _spanned(row.gain.scaled(scale), digits)]
             cells += ["–" if row.gain is None else f"{row.clients[0]} / {row.clients[1]} of {raced.clients}"]
+        if apart and row.unseen is not None:
+            cells += [f"{row.unseen[0] * scale:.{digits}f}", signed(row.unseen[1] * scale, digits)]
         rows.append([*cells, _bytes(row.bytes), str(row.rounds), f"{row.seconds:.1f}"])
     return [*head, "sent", "rounds", "s"], rows
 
@@ -217,6 +237,8 @@ def plain(raced: Raced) -> list[dict[str, Any]]:
             if span is not None:
                 entry |= {key: span.value, f"{key}.low": span.low, f"{key}.high": span.high}
         entry |= {"better": row.clients[0], "worse": row.clients[1], "surely_better": row.sure[0], "surely_worse": row.sure[1]}
+        if row.unseen is not None:
+            entry |= {"unseen": row.unseen[0], "unseen.gap": row.unseen[1]}
         found.append(entry | {"bytes": row.bytes, "seconds": row.seconds, "rounds": row.rounds, "steps": row.steps})
     return found
 

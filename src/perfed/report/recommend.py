@@ -27,6 +27,9 @@ def recommendation(raced: Raced) -> str:
     if top.name != "local" and near:
         cheap = min(near, key=lambda row: row.bytes)
         said.append(f"{cheap.title} is within noise and sends {100 * cheap.bytes / top.bytes:.0f} % of the bytes.")
+    if top.unseen is not None:
+        reach = f"{top.unseen[0] * scale:.{digits}f}{unit}"
+        said.append(f"Clients that were kept out of training reach {reach} once they have joined.")
     ahead = [row for row in table[1:] if row.behind.sure]
     close = len(table) - 1 - len(ahead)
     said.append(f"Of the {len(table) - 1} others {len(ahead)} differ from it beyond chance, {close} do not.")

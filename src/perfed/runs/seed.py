@@ -153,8 +153,8 @@ class Seed:
     def _joined(self, done: Round) -> Round:
         """Return a round with the scores of those who were kept out of training and join now, where that is due."""
         new, asked = self.made.newcomers, self.made.experiment
-        if new is None or not asked.join.due(done.number, asked.rounds):
-            return done
+        if new is None or not asked.join.due(done.number, asked.rounds) or not any(map(len, new.site.federation.test)):
+            return done  # in a race nobody has test samples before its end
         began = perf_counter()
         scores = done.scores | {UNSEEN: [own for (own,) in new.score(done.server, done.number)]}
         return replace(done, scores=scores, seconds_test=done.seconds_test + perf_counter() - began)

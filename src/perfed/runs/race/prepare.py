@@ -9,7 +9,7 @@ import numpy as np
 
 from ...data import Samples
 from ...errors import InputError
-from ...evaluate.metrics import defined
+from ...evaluate.metrics import chosen_by, defined
 from ...federation import Federation
 from ...local.budget import Budget
 from ...partition import Split
@@ -146,7 +146,8 @@ def _named(wanted: Wanted, samples: Samples, seed: int) -> list[Racer]:
         asked = {**wanted.search.get(ALL, {}), **wanted.search.get(stem, {})}
         ranges = searched(kind, fixed, one.budget, asked)
         owner = seed if one.split_seed is None else one.split_seed
-        one = settled(one, samples).but(split_seed=owner, track=(), name=None)
+        by = chosen_by(one.choose, samples.task)  # from here on the main score of whatever is learned has its own name
+        one = settled(one, samples).but(split_seed=owner, track=(), name=None, choose=by)
         found.append(Racer(stem if count == 1 else f"{stem}-{count}", one, ranges))
     return found
 
@@ -162,10 +163,8 @@ def _stated(experiment: Experiment, rounds: int) -> Experiment:
 
 def _check(made: Assembled) -> None:
     """Refuse a metric by which nothing can be chosen on these clients' validation samples."""
-    task, federation = made.site.task, made.federation
-    if task.goal != "classification":
-        raise InputError(f"a race is for classes so far, and this data is for {task.goal}; `perfed compare` takes it")
-    chooser = next(metric for metric in metrics_of(made.experiment, task) if metric.name == made.experiment.choose)
+    federation = made.federation
+    chooser = next(metric for metric in metrics_of(made.experiment, made.site.task) if metric.name == made.experiment.choose)
     defined(chooser, (federation.y[rows] for rows in federation.validation), federation.classes)
 
 

@@ -283,12 +283,11 @@ def _close(job: Contest, rung: int) -> None:
     there = [one for own in job.everybody.values() for one in own if one.rung == rung]
     job.rungs.append({"rung": rung, "standings": [one.plain() for one in there]})
     _write(job)
-    said = []
-    for racer in job.plan.racers:
-        own = ranked([one for one in there if one.racer == racer.name], racer.experiment)
-        if own:
-            said.append((own[0].score or 0.0, f"{racer.title} {own[0].score:.3f} ({draw.said(own[0].values)})"))
-    lead = "; ".join(text for _, text in sorted(said, key=lambda pair: -pair[0])[:3])
+    racers, best = {racer.name: racer for racer in job.plan.racers}, dict[str, Candidate]()
+    for one in ranked(there, job.plan.racers[0].experiment):
+        best.setdefault(one.racer, one)
+    first = list(best.values())[:3]
+    lead = "; ".join(f"{racers[one.racer].title} {one.score:.3f} ({draw.said(one.values)})" for one in first)
     job.say(f"rung {rung + 1} of {len(job.plan.sizes)}, {len(there)} candidates: {lead or 'nobody has a score'}")
 
 

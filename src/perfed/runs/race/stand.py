@@ -41,6 +41,11 @@ class Candidate:
             "why": self.why,
         }
 
+    @staticmethod
+    def of(found: Mapping[str, Any]) -> "Candidate":
+        """Return what `plain` made plain."""
+        return Candidate(**{**found, "loss": math.inf if found["loss"] is None else found["loss"]})
+
 
 def judge(one: Candidate, lines: Sequence[Line], asked: Experiment) -> None:
     """Write down how a candidate stands after its lines, all on validation data."""
