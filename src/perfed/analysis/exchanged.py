@@ -2,6 +2,7 @@
 
 import torch
 
+from .. import trees
 from ..errors import RunError
 from ..report import studies
 from ..report.studies import Frame, Line
@@ -40,9 +41,10 @@ def angles_over_rounds(subject: Subject, options: Options) -> Result:
 
 
 def update(answer: Replayed) -> dict[str, torch.Tensor]:
-    """Return by how much local training moved the parameters that the client was sent."""
-    before, after = model(answer.down, {}), model(answer.after, {})
-    moved = {name: after[name] - before[name] for name in before if name in after and not name.startswith("~")}
+    """Return by how much local training moved the parameters that the client was sent, by their whole paths."""
+    before, after = dict(trees.named(answer.down)), dict(trees.named(answer.after))
+    both = [path for path, leaf in before.items() if path in after and leaf.is_floating_point() and not trees.is_state(path)]
+    moved = {path: after[path] - before[path] for path in both}
     if not moved:
         raise RunError("these clients send nothing, so their updates cannot be compared")
     return moved
@@ -54,7 +56,7 @@ def sensitivities(subject: Subject, options: Options) -> Result:
     subject.chosen(client)
     state = subject.last
     answer = state.replay(client)
-    before, after = model(answer.down, answer.mine), model(answer.after, answer.kept.mine)
+    before, after = model(state.site, answer.down, answer.mine), model(state.site, answer.after, answer.kept.mine)
     shared = {name: leaf for name, leaf in after.items() if name in before and before[name].shape == leaf.shape}
     found = masks.sensitivity(before, shared)
     linears = state.site.task.head.linears

@@ -1,7 +1,7 @@
 """Images from gradients: the two searches behind the attack, and the gradients they match."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,6 +15,7 @@ Network = Callable[[dict[str, Tensor], Tensor], Tensor]  # parameters and images
 Gradients = Callable[..., Sequence[Tensor]]  # of dummy images and, if these are unknown, dummy outputs
 
 SMOOTHNESS = 0.01  # weight of the total variation at the start
+EDGE = 1e-4  # how near black and white a search may begin: at the very edge it has no slope
 
 
 @dataclass(frozen=True)
@@ -24,31 +25,45 @@ class Recovery:
     images: Tensor
     mismatch: float
     seed: int
+    outputs: Tensor | None = None  # what the network made of them, where that was searched for too
 
 
-def label_gradient(network: Network, at: Leaves, labels: Tensor, precision: torch.dtype = torch.float64) -> Gradients:
-    """Return the gradient of the cross-entropy as a function of images, for an attacker who knows the labels."""
-    weights, rest = _weights(at, precision)
+def label_gradient(
+    network: Network, at: Leaves, labels: Tensor, precision: torch.dtype = torch.float64, among: Collection[str] | None = None
+) -> Gradients:
+    """Return the gradient of the cross-entropy as a function of images, for an attacker who knows the labels.
+
+    ``among`` names the leaves whose gradient is known; the others take part as they are.
+    """
+    weights, rest = _weights(at, precision, among)
 
     def gradient(images: Tensor) -> Sequence[Tensor]:
-        loss = functional.cross_entropy(network(weights | rest, images), labels)
-        return torch.autograd.grad(loss, list(weights.values()), create_graph=True)
+        return _slopes(functional.cross_entropy(network(weights | rest, images), labels), weights)
 
     return gradient
 
 
-def output_gradient(network: Network, at: Leaves, precision: torch.dtype = torch.float64) -> Gradients:
+def output_gradient(
+    network: Network, at: Leaves, precision: torch.dtype = torch.float64, among: Collection[str] | None = None
+) -> Gradients:
     """Return the gradient of the squared error to dummy outputs (GPFL, Eq. 12), for logits or features alike.
 
     The dummy outputs are free, so this covers every loss and every unknown head behind the network.
     """
-    weights, rest = _weights(at, precision)
+    weights, rest = _weights(at, precision, among)
 
     def gradient(images: Tensor, outputs: Tensor) -> Sequence[Tensor]:
-        loss = functional.mse_loss(network(weights | rest, images), outputs)
-        return torch.autograd.grad(loss, list(weights.values()), create_graph=True)
+        return _slopes(functional.mse_loss(network(weights | rest, images), outputs), weights)
 
     return gradient
+
+
+def _slopes(loss: Tensor, weights: dict[str, Tensor]) -> Sequence[Tensor]:
+    """Return the slope of every weight; zero for one that the loss does not pass through."""
+    found: Sequence[Tensor] = torch.autograd.grad(
+        loss, list(weights.values()), create_graph=True, allow_unused=True, materialize_grads=True
+    )
+    return found
 
 
 def invert(
@@ -71,15 +86,7 @@ def invert(
         return _power([one - other for one, other in zip(gradient, target, strict=True)]) / scale
 
     search = _Search(gradient_of, mismatch, target, shape, outputs, seed, bounds)
-    optimiser = torch.optim.LBFGS(
-        search.dummies,
-        max_iter=steps,
-        history_size=50,
-        line_search_fn="strong_wolfe",
-        tolerance_grad=1e-14,
-        tolerance_change=1e-16,
-    )
-    optimiser.step(search.step)  # type: ignore[no-untyped-call]
+    search.descend(steps)
     return search.found()
 
 
@@ -101,8 +108,7 @@ def invert_by_direction(
     length = _power(target).sqrt()
 
     def mismatch(gradient: Sequence[Tensor], images: Tensor, progress: float) -> Tensor:
-        product = sum(((one * other).sum() for one, other in zip(gradient, target, strict=True)), length.new_zeros(()))
-        cosine = product / (length * _power(gradient).sqrt()).clamp(min=1e-30)
+        cosine = _cosine(gradient, target, length)
         return 1 - cosine + SMOOTHNESS * (1 - progress) * _variation(images) / (bounds[1] - bounds[0])
 
     search = _Search(gradient_of, mismatch, target, shape, outputs, seed, bounds)
@@ -114,6 +120,32 @@ def invert_by_direction(
         search.step()
         optimiser.step()
     return search.found()
+
+
+def polished(
+    gradient_of: Gradients, target: Sequence[Tensor], found: Recovery, steps: int, bounds: tuple[float, float] = (0.0, 1.0)
+) -> Recovery:
+    """Go on from what was found, by L-BFGS on the direction alone, without a prior: what is nearly right becomes exact."""
+    length = _power(target).sqrt()
+
+    def mismatch(gradient: Sequence[Tensor], _images: Tensor, _progress: float) -> Tensor:
+        return 1 - _cosine(gradient, target, length)
+
+    outputs = None if found.outputs is None else found.outputs.shape
+    search = _Search(gradient_of, mismatch, target, found.images.shape, outputs, found.seed, bounds)
+    low, high = bounds
+    with torch.no_grad():
+        shares = ((found.images.to(search.dummies[0]) - low) / (high - low)).clamp(EDGE, 1 - EDGE)
+        search.dummies[0].copy_(shares.logit())
+        if found.outputs is not None:
+            search.dummies[1].copy_(found.outputs)
+    search.descend(steps)
+    return search.found()
+
+
+def _cosine(gradient: Sequence[Tensor], target: Sequence[Tensor], length: Tensor) -> Tensor:
+    product = sum(((one * other).sum() for one, other in zip(gradient, target, strict=True)), length.new_zeros(()))
+    return product / (length * _power(gradient).sqrt()).clamp(min=1e-30)
 
 
 class _Search:
@@ -133,11 +165,13 @@ class _Search:
             raise InputError("the update is zero or not finite everywhere, so there is nothing to invert")
         if bounds[0] >= bounds[1]:
             raise InputError(f"bounds must be the smallest and the largest pixel, got {bounds}")
-        generator, dtype = torch.Generator().manual_seed(seed), target[0].dtype
+        generator, dtype, place = torch.Generator().manual_seed(seed), target[0].dtype, target[0].device
         shapes = [shape] if outputs is None else [shape, outputs]
-        self.dummies = [torch.randn(tuple(size), generator=generator, dtype=dtype).requires_grad_() for size in shapes]
+        drawn = [torch.randn(tuple(size), generator=generator, dtype=dtype) for size in shapes]
+        self.dummies = [dummy.to(place).requires_grad_() for dummy in drawn]
         self.gradient_of, self.mismatch, self.seed, self.bounds = gradient_of, mismatch, seed, bounds
         self.progress, self.best, self.images = 0.0, math.inf, self._images().detach()
+        self.outputs: Tensor | None = self.dummies[1].detach().clone() if outputs is not None else None
 
     def _images(self) -> Tensor:
         low, high = self.bounds
@@ -152,17 +186,38 @@ class _Search:
         reached = float(value.detach())
         if reached < self.best:
             self.best, self.images = reached, images.detach()
+            self.outputs = self.dummies[1].detach().clone() if len(self.dummies) > 1 else None
         return reached
 
+    def descend(self, steps: int) -> None:
+        """Follow the mismatch by L-BFGS."""
+        if steps < 1:
+            self.step()
+            return
+        optimiser = torch.optim.LBFGS(
+            self.dummies,
+            max_iter=steps,
+            history_size=50,
+            line_search_fn="strong_wolfe",
+            tolerance_grad=1e-14,
+            tolerance_change=1e-16,
+        )
+        optimiser.step(self.step)  # type: ignore[no-untyped-call]
+
     def found(self) -> Recovery:
-        return Recovery(self.images.float(), self.best, self.seed)
+        return Recovery(self.images.float(), self.best, self.seed, self.outputs)
 
 
-def _weights(at: Leaves, precision: torch.dtype) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return parameters to take gradients of, and running statistics ("~") that only take part."""
-    leaves = {name: leaf.detach().to(precision) for name, leaf in at.items()}
-    weights = {name: leaf.requires_grad_() for name, leaf in leaves.items() if not name.startswith("~")}
-    return weights, {name: leaf for name, leaf in leaves.items() if name.startswith("~")}
+def matched(at: Leaves, among: Collection[str] | None = None) -> list[str]:
+    """Return the leaves whose gradient is matched: running statistics ("~") have none, and some are known to nobody."""
+    return [name for name in at if not name.startswith("~") and (among is None or name in among)]
+
+
+def _weights(at: Leaves, precision: torch.dtype, among: Collection[str] | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Return parameters to take gradients of, and what only takes part."""
+    leaves = {name: leaf.detach().clone().to(precision) for name, leaf in at.items()}
+    weights = {name: leaves[name].requires_grad_() for name in matched(at, among)}
+    return weights, {name: leaf for name, leaf in leaves.items() if name not in weights}
 
 
 def _power(tensors: Sequence[Tensor]) -> Tensor:

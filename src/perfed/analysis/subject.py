@@ -112,15 +112,23 @@ class State:
         return method.representations(self.site.task.served, *self.held(client), x)
 
 
-def model(down: Tree, mine: Tree) -> Params:
-    """Return the parameters of a client's network by name; where it has its own of what it was sent, its own."""
-    found: Params = {}
-    for tree in (down, mine):
-        for path, leaf in trees.named(tree):
-            name = path.rpartition("/")[2]
-            if leaf.is_floating_point():
-                found[name] = leaf
-    return found
+def model(site: Site, down: Tree, mine: Tree) -> Params:
+    """Return the parameters that a client serves with, by name; where its own and what it was sent both take part, its own.
+
+    A name may stand in several branches (SCAFFOLD's control variates are called as parameters are): what counts is whether
+    the scores pass through a leaf.
+    """
+    paths = [path for path, _ in trees.named((down, mine))]
+    moving = [leaf.is_floating_point() and not trees.is_state(path) for path, leaf in trees.named((down, mine))]
+    leaves = [leaf.detach().clone().requires_grad_(m) for leaf, m in zip(trees.leaves((down, mine)), moving, strict=True)]
+    sent, own = trees.rebuild((down, mine), leaves)
+    rows = site.federation.train[0][:2]
+    with torch.enable_grad():
+        scores = site.method.predict(site.task.served, sent, own, site.federation.inputs(site.federation.x[rows], None))
+        asked = [leaf for leaf, m in zip(leaves, moving, strict=True) if m]
+        slopes = iter(torch.autograd.grad(scores.sum(), asked, allow_unused=True))
+    used = [m and next(slopes) is not None for m in moving]
+    return {path.rpartition("/")[2]: leaf.detach() for path, leaf, own in zip(paths, leaves, used, strict=True) if own}
 
 
 def _state(reached: Trained) -> State:

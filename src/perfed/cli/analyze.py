@@ -18,7 +18,9 @@ def analyze(
     target: Annotated[float | None, typer.Option(help="communication: the accuracy to reach, as a fraction.")] = None,
     reference: Annotated[Path | None, typer.Option(help="Another run to compare with.")] = None,
     samples: Annotated[int, typer.Option(help="Samples of every client to look at, at most.")] = 200,
-    scope: Annotated[str | None, typer.Option(help="attack: model, extractor, upload, pseudo_extractor, pseudo_model.")] = None,
+    scope: Annotated[
+        str | None, typer.Option(help="attack: model, extractor, known, upload, pseudo_extractor, pseudo_model.")
+    ] = None,
     images: Annotated[int, typer.Option(help="attack: pictures in an attacked batch.")] = 1,
     batches: Annotated[int, typer.Option(help="attack: how many batches, one after another.")] = 1,
     attack: Annotated[str, typer.Option(help="attack: direction (copes with ReLU) or dlg (smooth networks).")] = "direction",

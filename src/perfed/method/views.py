@@ -1,6 +1,7 @@
 """Views: optional verbs by which analyses look inside a method, instead of knowing its name and its parts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from torch import Tensor
@@ -17,11 +18,15 @@ VIEWS = ("critical_masks", "heads", "pieces", "policies", "representations", "se
 
 
 class Piece(NamedTuple):
-    """A network that can be made of what a client uploads: its leaves, the function they make up, the width of its outputs."""
+    """A network that can be made of what a client uploads: its leaves, the function they make up, the width of its outputs.
+
+    ``gains`` says of single leaves how many times farther the client went than its answer shows, where that is known.
+    """
 
     names: list[str]
     forward: Callable[[Params, Tensor], Tensor]
     outputs: int
+    gains: Mapping[str, float] = MappingProxyType({})
 
 
 class Views(Generic[Down, Up, Mine]):

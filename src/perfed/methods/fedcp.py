@@ -120,7 +120,9 @@ class FedCP(Method[Model, Model, Model, Params]):
             vector = self._vector(task, m.head).to(x.dtype)
             return self._logits(task, m, received, vector, task.features(m.body, x), None)
 
-        return {"upload": Piece([name for part in down for name in part], logits, task.classes)}
+        # the answer's head lies halfway between the received one and the client's, so the server can tell the client's
+        gains = dict.fromkeys(down.head, 2.0)
+        return {"upload": Piece([name for part in down for name in part], logits, task.classes, gains)}
 
     def personal(self, task: Task, policy: Params, vector: Tensor, z: Tensor, key: Tensor | None) -> Tensor:
         """Return s, the share of each feature that goes to the personal head."""

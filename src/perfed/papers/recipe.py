@@ -31,7 +31,7 @@ Analysis = Literal[
 ]  # fmt: skip
 Measure = Literal["accuracy", "cv", "mebibytes", "minutes", "minutes_per_round", "psnr", "rounds", "std"]
 Unit = Literal["%", "1e-2", "MiB", "dB", "min", "rounds"]
-Scope = Literal["extractor", "model", "pseudo_extractor", "pseudo_model", "upload"]
+Scope = Literal["extractor", "known", "model", "pseudo_extractor", "pseudo_model", "upload"]
 
 
 class Published(Data):
