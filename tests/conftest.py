@@ -1,7 +1,11 @@
-"""The same tests every time: one torch thread, examples and draws that repeat; helpers on the path."""
+"""The same tests every time: one torch thread, examples and draws that repeat, arithmetic of one kind; helpers on the path."""
 
+import os
 import sys
 from pathlib import Path
+
+# Before torch is imported: every x86 processor computes as one with AVX2 does, so that kept digests hold on newer ones too.
+os.environ.update(ATEN_CPU_CAPABILITY="avx2", ONEDNN_MAX_CPU_ISA="AVX2", MKL_ENABLE_INSTRUCTIONS="AVX2")
 
 import pytest
 import torch

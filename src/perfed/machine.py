@@ -25,11 +25,14 @@ EXTRAS = {
 
 def facts() -> dict[str, Any]:
     """Return what a record says of where it was made."""
+    import torch
+
     names = ("perfed", "torch", "numpy", "safetensors")
+    kernels = torch.backends.cpu.get_cpu_capability()  # instructions by which torch computes: others round differently
     return {
         "commit": _commit(),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in names}},
-        "machine": {"system": platform.platform(), "processor": _processor(), "cores": os.cpu_count()},
+        "machine": {"system": platform.platform(), "processor": _processor(), "cores": os.cpu_count(), "kernels": kernels},
         "threads": 1,
     }
 

@@ -1,7 +1,10 @@
 """What perfed uses of torch that torch calls private: in this file alone, each with a public way to the same numbers."""
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -107,3 +110,36 @@ class Axis:
         """Return ``inner``, whose first axis is clients, as each of them sees it."""
         made: Tensor = _hidden._add_batch_dim(inner, 0, self.level)
         return made
+
+
+@contextmanager
+def without_compiler() -> Iterator[None]:
+    """Within it, operations on shapes do not import torch's compiler (a second and 70 MB), which they ask for and do not need.
+
+    They import it to be left alone by it. A stand-in leaves them alone too; what they remember of it is forgotten at the end.
+    Where the compiler is imported already, or asked for anything else, it is the real one.
+    """
+    name = "torch._dynamo"
+    if name in sys.modules:
+        yield
+        return
+    asked: list[Any] = []
+
+    def disable(function: Callable[..., Any], *_: Any, **__: Any) -> Callable[..., Any]:
+        asked.append(function)
+        return function
+
+    def real(attribute: str) -> Any:
+        sys.modules.pop(name, None)
+        return getattr(import_module(name), attribute)
+
+    stand_in = ModuleType(name)
+    vars(stand_in).update(disable=disable, __getattr__=real)
+    sys.modules[name] = stand_in
+    try:
+        yield
+    finally:
+        if sys.modules.get(name) is stand_in:
+            del sys.modules[name]
+        for function in asked:
+            vars(function).pop("__dynamo_disable", None)

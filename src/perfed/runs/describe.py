@@ -10,6 +10,7 @@ from ..data.facts import DataFacts, facts
 from ..data.inputs import Inputs
 from ..data.samples import KINDS
 from ..federation import Federation
+from ..local.private import without_compiler
 from ..shapes import Shapes
 from ..task import Task
 from ..transport import Serial, Site, Store
@@ -18,7 +19,7 @@ from .assemble import method_of
 from .experiment import Experiment
 
 CLIENTS, OWN = 3, 4  # clients and samples of each where only shapes matter: FedFomo holds one out and BatchNorm needs two
-LARGE = 1 << 20  # weights of a network beyond which it is described without being computed
+LARGE = 1 << 17  # weights of a network beyond which it is described without being computed
 WORDS = 30_000  # of a vocabulary, where only the texts could tell
 
 
@@ -54,11 +55,11 @@ def traffic(name: str, model: str, data: DataFacts, device: str | None = None) -
     A small network is trained on a few zeros. Of a large one there are only shapes: on torch's meta device nothing is computed.
     """
     method = method_of(Experiment(method=name, rounds=1000, budget={"batch_size": 2}))
-    with torch.device("meta"):
+    with without_compiler(), torch.device("meta"):
         net = _network(model, data)
     if device is None:
         device = "meta" if sum(own.numel() for own in net.parameters()) > LARGE else "cpu"
-    with torch.device(device), Shapes():
+    with without_compiler(), torch.device(device), Shapes():
         net = net if device == "meta" else _network(model, data)
         federation = _zeros(data)
         task = Task.of(net, data.shape, data.classes, device=device, example=federation.inputs(federation.x[:2], None))
