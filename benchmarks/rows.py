@@ -155,9 +155,7 @@ def metrics(scale: Scale) -> list[Row]:
         plain, full = warmed(*plays, repeats=turns * scale.repeats, clock=process_time)
         more, spread = ratio(full, plain)
         detail = f"{spread}; {1000 * statistics.median(plain):.1f} ms of CPU a round"
-        rows.append(
-            Row(name, f"a round with all {len(every)} metrics over accuracy and loss: {what}", more, 1.03, False, detail)
-        )
+        rows.append(Row(name, f"a round with all {len(every)} metrics over accuracy and loss: {what}", more, 1.03, False, detail))
     return rows
 
 
