@@ -88,7 +88,7 @@ function drawCurves(box, lines, { unit, planned, guess, at, read }) {
   }
   if (guess !== null) {
     inside.append(shape("line", { x1: left, x2: wide - right, y1: y(guess), y2: y(guess), stroke: "#444", "stroke-dasharray": "1.5 3" }));
-    inside.append(shape("text", { x: left + 6, y: y(guess) - 5 }, "majority class"));
+    inside.append(shape("text", { x: wide - right - 6, y: y(guess) - 5, "text-anchor": "end" }, "majority class"));
   }
   for (const line of lines) {
     const points = line.points.map((p) => `${x(p.round)},${y(p.mean)}`).join(" ");
