@@ -16,6 +16,7 @@ HEADINGS = {
 PARTS = {
     "budget": "What a client may spend in a round; the same for every method of a comparison.",
     "sampling": "Who takes part in a round.",
+    "privacy": "Noise on what clients upload ([Privacy](../privacy.md)).",
     "join": "What a client may spend that comes later, and when clients that were kept out of training are tested.",
     "inputs": "How stored samples become what a network sees ([Networks](../models.md#inputs)).",
     "text": "How texts become numbers ([Networks](../models.md#texts)).",

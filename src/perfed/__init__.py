@@ -47,6 +47,7 @@ _HOMES = {  # public name → module
     "Experiment": "runs.experiment",
     "Federation": "federation",
     "Method": "method",
+    "Privacy": "privacy",
     "Race": "results",
     "Run": "results",
     "Samples": "data",

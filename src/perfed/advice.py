@@ -231,7 +231,9 @@ def _leaves() -> set[str]:
 
 
 def _order(path: str) -> int:
-    return ("method", "budget", "partition", "sampling", "join", "model", "data", "inputs", "text").index(path.partition(".")[0])
+    return ("method", "budget", "partition", "sampling", "privacy", "join", "model", "data", "inputs", "text").index(
+        path.partition(".")[0]
+    )
 
 
 def _foreign(word: str, scope: Mapping[str, Setting]) -> str:

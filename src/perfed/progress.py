@@ -22,6 +22,7 @@ class Word(NamedTuple):
     number: int
     accuracy: float | None = None
     run: str = ""  # which of several
+    epsilon: float | None = None  # spent of differential privacy so far
 
 
 def word(done: Any, run: str = "") -> Word:
@@ -31,11 +32,11 @@ def word(done: Any, run: str = "") -> Word:
     found = getattr(done, "scores", {})
     scores = found.get("test") or found.get("validation")  # a race looks at no test data
     if not scores:
-        return Word(getattr(done, "number", done), None, run)
+        return Word(getattr(done, "number", done), None, run, getattr(done, "epsilon", None))
     from .evaluate.scores import columns
     from .evaluate.summary import average
 
-    return Word(done.number, average(columns(scores)), run)
+    return Word(done.number, average(columns(scores)), run, getattr(done, "epsilon", None))
 
 
 class Spoken:
@@ -60,6 +61,8 @@ class Spoken:
     def _more(self, told: Word, spent: float) -> Iterator[str]:
         if told.accuracy is not None:
             yield f"accuracy {told.accuracy:.3f}"
+        if told.epsilon is not None:
+            yield f"ε {told.epsilon:.2f}"
         if self.total and self.done <= self.total:
             yield f"about {spoken(spent / self.done * (self.total - self.done))} left"
 
@@ -144,5 +147,6 @@ class _Bar:
         told = word(done)
         text = f"{told.run or self.what} seed {seed} round {told.number}"
         more = "" if told.accuracy is None else f"  accuracy {told.accuracy:.3f}"
+        more += "" if told.epsilon is None else f"  ε {told.epsilon:.2f}"
         length = {} if self.total is None else {"total": self.total}
         self.bar.update(self.task, advance=1, description=text + more, **length)

@@ -14,7 +14,7 @@ EXPERIMENT = ("Experiment", "runs/experiment.py")
 SETS = ("data/catalogue.py", "data/domain_sets.py")  # where the entries of data sets are
 PARTITION = tuple(f"partition/{name}.py" for name in ("owned", "pooled", "clientwise", "grouped"))
 MODEL = tuple(f"models/{name}.py" for name in ("alexnet", "cnn", "digits", "efficientnet", "mlp", "resnet", "sensors", "text"))
-GROUPS = ("budget", "sampling", "join", "inputs", "text")  # settings that are made of others
+GROUPS = ("budget", "sampling", "privacy", "join", "inputs", "text")  # settings that are made of others
 CHOICES = ("method", "partition", "model", "data")  # settings that are a name, whose options stand behind a dot
 SAID = {  # of what has no line of its own in the source
     "inputs.crop": "pad training pictures by so many black pixels, then cut the old size out at random; needs augment=true",
@@ -44,6 +44,7 @@ EXAMPLES = {
     "model.features": "128", "model.hidden": "128,64",
     "model.projector": "256", "model.weights": "resnet18.pth", "name": "first-try", "norm": "local_all", "out": "results",
     "partition": "natural", "partition.of": "cleveland", "partition.samples": "500", "partition.subset_of": "50",
+    "privacy": "client", "privacy.stop": "8",
     "sampling.drop": "0.1", "sampling.ratio": "0.5", "sampling.ratio_min": "0.1", "seeds": "0,1,2", "snapshots": "10",
     "split": "my.split", "split_seed": "0", "text.size": "20000", "track": "tensorboard", "unseen": "0.2",
     "workers": "4",
@@ -120,6 +121,7 @@ def _part(part: str) -> tuple[Setting, ...]:
     records = {
         "budget": ("Budget", "local/budget.py"),
         "sampling": ("Sampling", "sampling.py"),
+        "privacy": ("Privacy", "privacy/settings.py"),
         "join": ("Join", "sampling.py"),
         "inputs": ("Wishes", "data/inputs.py"),
     }

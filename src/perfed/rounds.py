@@ -35,6 +35,7 @@ class Round:
     after: dict[int, Score] = field(default_factory=dict)
     seconds_train: float = 0.0
     seconds_test: float = 0.0
+    epsilon: float | None = None  # what was spent of differential privacy so far, where noise is added
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from perfed.cli.commands import app
 from perfed.cli.output import words as sorted_out
 from perfed.local.budget import Budget
 from perfed.papers.choose import choose
+from perfed.privacy import Privacy
 from perfed.runs import compare, parse
 from perfed.runs.assemble import method_of
 from perfed.sampling import Sampling
@@ -89,6 +90,7 @@ def test_commands_are_understood(page: Path, monkeypatch: pytest.MonkeyPatch) ->
 KNOWN = {
     "budget": {field.name for field in fields(Budget)},
     "sampling": {field.name for field in fields(Sampling)},
+    "privacy": {field.name for field in fields(Privacy)},
     "partition": {field.name for kind in partition.PARTITIONS.values() for field in fields(kind)},
 }
 
@@ -96,5 +98,5 @@ KNOWN = {
 @pytest.mark.parametrize("page", NOW, ids=name)
 def test_settings_in_the_text_exist(page: Path) -> None:
     for code in re.findall(r"(?<!`)`([^`\n]+)`(?!`)", prose(page)):
-        for head, option in re.findall(r"\b(budget|sampling|partition)\.([a-z_]+)", code):
+        for head, option in re.findall(r"\b(budget|sampling|partition|privacy)\.([a-z_]+)", code):
             assert option in KNOWN[head], f"{head}.{option}"

@@ -13,6 +13,7 @@ from .. import trees
 from . import private
 from .axis import behind_the_axis, within_the_axis
 from .budget import Budget
+from .guard import guarded
 from .shard import Batch
 from .steps import Loss, down, moved
 
@@ -75,6 +76,7 @@ def descend(
     if first is None:
         return trees.clone(start)
     engine = _eager if not private.stacked(first.key) else behind_the_axis if private.VMAP else within_the_axis
+    engine = engine if first.guard is None else guarded
     kept = [d for d, m in zip(decays, moving, strict=True) if m]
     return engine(loss, start, old, moving, kept, chain([first], batches), budget)
 

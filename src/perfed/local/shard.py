@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from .. import keys
+
+if TYPE_CHECKING:
+    from .guard import Guard
 
 Inputs = Callable[[Tensor, Tensor | None], Tensor]  # stored samples, a key if they are to be augmented → network inputs
 
@@ -25,6 +28,7 @@ class Batch(NamedTuple):
         mask: 1 for a sample, 0 for padding; None where nothing is padded.
         key: For whatever is random in this step.
         seen: What something frozen makes of ``x``, if `Shard.epochs` was given it.
+        guard: What a step on it keeps to so that no sample is given away; None where nothing is asked.
 
     Example:
         >>> import torch
@@ -39,6 +43,7 @@ class Batch(NamedTuple):
     mask: Tensor | None  # 1 for a sample, 0 for padding; None where nothing is padded
     key: Tensor  # for whatever is random in this step
     seen: Tensor | None = None  # what something frozen makes of ``x``, if `Shard.epochs` was given it
+    guard: "Guard | None" = None  # what a step keeps to under privacy=sample
 
     def mean(self, values: Tensor) -> Tensor:
         """Return the mean of one value per sample over the real ones.
@@ -78,6 +83,7 @@ class Shard:
         augment: Whether training samples are flipped, turned or cropped.
         length: Batches of a pass, where that is not as many as the samples fill.
         balance: Whether rare classes weigh more (``weights``) or are drawn as often as others (``samples``).
+        guard: What every step keeps to so that no sample is given away; then each sample takes part in a step by chance.
 
     Example:
         >>> from perfed.testing import federation
@@ -98,6 +104,7 @@ class Shard:
     augment: bool = False
     length: int | None = None  # batches of a pass that goes on and on through the samples
     balance: str = "none"  # "weights" or "samples": rare classes count as much as others
+    guard: "Guard | None" = None  # what steps keep to under privacy=sample
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -120,6 +127,9 @@ class Shard:
             >>> [len(batch.y) for batch in shard.epochs(2)]
             [10, 10, 3, 10, 10, 3]
         """
+        if self.guard is not None and stream not in self.guard.home:
+            yield from self._by_chance(self.guard, count * self.steps, stream, see)
+            return
         if self.length is not None:
             yield from self._endless(count * self.length, stream, see)
             return
@@ -153,6 +163,19 @@ class Shard:
         """Yield so many batches, in one new order of the samples after another."""
         whole = replace(self, length=None)
         yield from islice(whole.epochs(-(-count // max(whole.steps, 1)), stream, see), count)
+
+    def _by_chance(self, guard: "Guard", count: int, stream: str, see: Callable[[Tensor], Tensor] | None) -> Iterator[Batch]:
+        """Yield so many batches into each of which every sample comes by itself, with the same chance; some may be empty."""
+        table = None if see is None or self.augment else self._table(see)
+        for step in range(count):
+            chosen = guard.drawn(len(self.rows), self.batch_size).to(self.rows.device)
+            key = keys.fold(self.key, stream, "by chance", step)
+            rows = self.rows[chosen]
+            x = self.inputs(self.x[rows if len(rows) else self.rows[:1]], keys.fold(key, "augment") if self.augment else None)
+            x, shown = x[: len(rows)], None
+            if see is not None:
+                shown = table[chosen] if table is not None else _in_pieces(see, x) if len(rows) else x
+            yield Batch(x, self.y[rows], None, key, shown, guard)
 
     @property
     def steps(self) -> int:

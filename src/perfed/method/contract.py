@@ -12,13 +12,14 @@ from ..local import Budget, Shard
 from ..server import Uploads, rule_of
 from ..task import Norm, Task
 from ..units import ruled
+from .guards import Guards
 from .joins import Joins, Server
 from .search import Space
 from .views import Down, Mine, Up
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method(Joins[Server, Down, Up, Mine], ABC, Generic[Server, Down, Up, Mine]):
+class Method(Joins[Server, Down, Up, Mine], Guards[Down, Up], ABC, Generic[Server, Down, Up, Mine]):
     """A method of federated learning: its fields are hyper-parameters, its verbs the steps of the paper.
 
     Server and clients are values: every state comes in as an argument and goes out as a result. The four types in brackets

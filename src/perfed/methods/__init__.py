@@ -69,6 +69,11 @@ def newcomer(name: str) -> list[str]:
     return [part.strip() for part in str(_said(name).get("newcomer", "")).split("|") if part.strip()]
 
 
+def guarded(name: str) -> list[str]:
+    """Return what noise on uploads means for a method, for privacy=client and for privacy=sample: "yes: …" or "no: …"."""
+    return [part.strip() for part in str(_said(name).get("guarded", "")).split("|") if part.strip()]
+
+
 def label(name: str, rule: str | None = None) -> str:
     """Return how tables write a method that averages by ``rule``: its title, with the rule if that is not its own."""
     usual = _said(name).get("rule")

@@ -31,6 +31,10 @@ class APFL(Method[Params, Params, Params, Mine]):
     """Train w as FedAvg does, and v so that α v + (1 − α) w is good."""
 
     crosses = "body head | body head | own share"  # fields that go down, go up and stay
+    guarded = (
+        "yes: the model is all that leaves, and it is clipped and noised as one; the personal model and its share stay "
+        "exact | no: the personal model trains within the same steps, under a share that follows the data without noise"
+    )
     search = {"share": linear(0.1, 0.9)}  # worth tuning, and in which range
     newcomer = (
         "the common model | trains a model of its own in the blend with it, from it, and follows its share once | "

@@ -40,6 +40,10 @@ class Apple(Method[Server, Down, Params, Tensor]):
     """Train one's core and one's relation vector through the personal model Σ_j p_ij c_j."""
 
     crosses = "others own round shares | body head | state"  # fields that go down, go up and stay
+    guarded = (
+        "yes: the client's core is clipped around the core that the server has of it and noised; its relations stay "
+        "exact | yes: core and relations train in the same steps, which are clipped and noised together"
+    )
     search = {"relation_lr": log(0.0001, 0.01), "pull": log(0.01, 1)}  # worth tuning, and in which range
     newcomer = (
         "everyone's core, and as its own the mean of them by samples | trains its core and its relations, which begin even | "
@@ -81,6 +85,9 @@ class Apple(Method[Server, Down, Params, Tensor]):
         sizes = torch.where(server.sizes > 0, server.sizes, typical)[order]
         others = tuple(server.cores[i] for i in order[1:])
         return Down(server.cores[client], others, (sizes / sizes.sum()).to(_dtype(server.cores[client])), server.round)
+
+    def unmoved(self, task: Task, down: Down) -> Params:
+        return down.own
 
     def local(self, task: Task, down: Down, mine: Tensor, data: Shard) -> tuple[Params, Tensor]:
         others, rate = _stacked(down.others), self.relation_lr / self.budget.lr

@@ -18,6 +18,10 @@ class Ditto(Method[Params, Params, Params, Params]):
     """Train w as FedAvg does; train v on the same data, held near the received w."""
 
     crosses = "body head | body head | body head"  # fields that go down, go up and stay
+    guarded = (
+        "yes: the model is all that leaves, and it is clipped and noised as one; the personal model stays exact | yes: "
+        "every step of the common model is clipped and noised; the personal model never enters it and stays exact"
+    )
     search = {"spring": log(0.05, 5)}  # worth tuning, and in which range
     newcomer = (
         "the common model | trains a personal model on a spring to it, from it | "
@@ -25,6 +29,7 @@ class Ditto(Method[Params, Params, Params, Params]):
     )
 
     cost = 2.0
+    home = ("personal",)
 
     spring: float = 1.0  # λ, pull of the personal model towards the received one
     personal_epochs: int | None = None  # passes for the personal model; if none, the budget's

@@ -34,6 +34,10 @@ class DualFed(Method[Model, Model, Model, Model]):
     """Classify general features for everybody and projected ones for oneself, and add the two."""
 
     crosses = "encoder global_classifier | encoder global_classifier | personal_classifier projector"
+    guarded = (
+        "yes: encoder and common classifier are clipped and noised as one; projector and personal classifier stay exact "
+        "| no: its contrast compares the samples of a batch, and its projector normalises over them"
+    )
     search = {"contrast": log(0.5, 50), "temperature": log(0.05, 0.5)}  # worth tuning, and in which range
     newcomer = (
         "the common encoder and classifier | fits a projector and a personal classifier of its own | "

@@ -29,6 +29,10 @@ class FedALA(Method[Params, Params, Params, Mine]):
     """Take the lower layers as received; blend the upper ones with one's own by weights learned on local data."""
 
     crosses = "body head | body head | mixing settled top"  # fields that go down, go up and stay
+    guarded = (
+        "yes: the model is all that leaves, and it is clipped and noised as one; the blending weights stay exact | no: "
+        "the blend that training starts from is learned from the samples without noise"
+    )
     search = {"mixing_lr": log(0.1, 10)}  # worth tuning, and in which range
     newcomer = (
         "the common model | learns how much of the upper layers to take, and trains these; those below stay as received | "

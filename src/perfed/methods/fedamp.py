@@ -28,6 +28,11 @@ class FedAMP(Method[tuple[Params, ...], Params, Params, Params]):
     start: Literal["own", "cloud"] = "own"  # where local training begins: the client's model, or the mixture sent to it
 
     crosses = "body head | body head | body head"  # fields that go down, go up and stay
+    guarded = (
+        "yes: what leaves is the client's own model, clipped around the mixture that it was sent and noised; attention "
+        "then compares noisy models, and noise soon outweighs their likeness | yes: what leaves is the client's own "
+        "model, and every step that ever led to it is clipped and noised"
+    )
     search = {"spring": log(0.001, 0.1), "attention": log(0.03, 0.3)}  # worth tuning, and in which range
     newcomer = (
         "the mean of all clients' mixtures | trains a model of its own on a spring to it, from it | "

@@ -19,6 +19,10 @@ class FedAvg(Method[Params, Params, Params, tuple[()]]):
     norm: Norm = "all"
 
     crosses = "body head | body head | "  # fields that go down, go up and stay
+    guarded = (
+        "yes: the model is all that leaves, and it is clipped and noised as one | yes: every step that leads to the "
+        "model is clipped and noised"
+    )
     newcomer = "the common model | serves it as it is, as everyone does | the paper's: there is nothing personal to fit"
 
     send = broadcast

@@ -17,6 +17,10 @@ class FedAvgFT(Method[Params, Params, Params, tuple[()]]):
     """Federate as FedAvg does; personalise only at the end, by fine-tuning what was received."""
 
     crosses = "body head | body head | "  # fields that go down, go up and stay
+    guarded = (
+        "yes: the model is all that leaves, and it is clipped and noised as one | yes: every step that leads to the "
+        "model is clipped and noised; the fine-tuning before a test stays at home, exact"
+    )
     search = {"tune_epochs": among(1, 2, 5)}  # worth tuning, and in which range
     newcomer = "the common model | fine-tunes it, for the method's own passes (tune_epochs) | the paper's"
 

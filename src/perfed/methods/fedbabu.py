@@ -23,6 +23,10 @@ class FedBABU(Method[Params, Params, Params, Params]):
     norm: Norm = "all"
 
     crosses = "body | body | head"  # fields that go down, go up and stay
+    guarded = (
+        "yes: the body is all that leaves, and it is clipped and noised as one | yes: every step of the body is clipped "
+        "and noised, against a head that never saw data; the fine-tuning before a test stays at home, exact"
+    )
     search = {"tune_epochs": among(1, 5, 10)}  # worth tuning, and in which range
     newcomer = (
         "the common body | fine-tunes it and the head that everyone has, for the method's own passes (tune_epochs) | the paper's"

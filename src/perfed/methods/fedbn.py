@@ -17,6 +17,10 @@ class FedBN(Method[Params, Params, Params, tuple[()]]):
     """Average everything but normalisation, which absorbs each client's feature shift."""
 
     crosses = "body head | body head | kept"  # fields that go down, go up and stay
+    guarded = (
+        "yes: all but BatchNorm leaves, clipped and noised as one; BatchNorm stays at home, exact | no: BatchNorm mixes "
+        "the samples of a batch, so no single sample's part can be clipped"
+    )
     newcomer = (
         "the common model but for BatchNorm | fits BatchNorm layers of its own, scales, shifts and statistics | "
         "ours: so nothing of anyone's layers has to leave"

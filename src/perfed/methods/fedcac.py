@@ -34,6 +34,10 @@ class FedCAC(Method[Server, Params, Up, Masks]):
     """Average harmless parameters over all clients, critical ones over clients whose critical positions agree."""
 
     crosses = "body head | critical params | body head"  # fields that go down, go up and stay
+    guarded = (
+        "yes: the parameters are clipped and noised, and the mask of critical positions is taken from the noised ones | "
+        "yes: every step is clipped and noised, and the mask follows from the parameters that these lead to"
+    )
     search = {"critical": linear(0.1, 0.9), "narrowing": whole(10, 200)}  # worth tuning, and in which range
     newcomer = (
         "the mean of all clients' models, with nothing critical | "
@@ -78,8 +82,17 @@ class FedCAC(Method[Server, Params, Up, Masks]):
 
     def local(self, task: Task, down: Params, mine: Masks, data: Shard) -> tuple[Up, Masks]:
         w = descend(task.loss, down, data.epochs(self.budget.epochs), self.budget)
-        critical = {k: self._critical(w[k], old, keys.fold(data.key, "mask", k)) for k, old in trees.weights(down).items()}
+        critical = self._masks(w, down, data)
         return Up(w, critical), critical
+
+    def _masks(self, w: Params, down: Params, data: Shard) -> Masks:
+        return {k: self._critical(w[k], old, keys.fold(data.key, "mask", k)) for k, old in trees.weights(down).items()}
+
+    def unmoved(self, task: Task, down: Params) -> Up:
+        return Up(down, {})
+
+    def derived(self, task: Task, down: Params, released: Up, data: Shard) -> Up:
+        return released._replace(critical=self._masks(released.params, down, data))
 
     def admit(self, server: Server) -> Server:
         return server._replace(models=(*server.models, mean(server.models, [1.0] * len(server.models))))

@@ -29,6 +29,11 @@ class FedCP(Method[Model, Model, Model, Params]):
     """Let a conditional policy network decide, sample by sample, which features are personal."""
 
     crosses = "body head policy | body head policy | head"  # fields that go down, go up and stay
+    guarded = (
+        "yes: body, blended head and policy are clipped and noised as one; the client's own head stays exact, and the "
+        "blend no longer gives it away | no: its pull compares the features of a whole batch, so no sample's part can be "
+        "clipped"
+    )
     search = {"align": log(0.1, 10)}  # worth tuning, and in which range
     newcomer = (
         "the common body, head and policy | fits a head of its own to them, from the start that everyone had | "

@@ -43,6 +43,11 @@ class FedDBE(Method[Server, Down, Up, Params]):
     """Add a trained personal mean to the features before the head; hold the features' own mean near everyone's."""
 
     crosses = "model | model survey | memory"  # fields that go down, go up and stay
+    guarded = (
+        "yes: model and, in the first round, the client's mean feature are clipped and noised together; the memory stays "
+        "exact | no: it uploads the mean feature of the first round and follows a running mean, neither of which is "
+        "noised"
+    )
     search = {"pull": log(0.01, 10), "momentum": linear(0.1, 1)}  # worth tuning, and in which range
     newcomer = (
         "the common model and everyone's mean feature | fits its memory, the personal mean that is added to the features | "
@@ -90,6 +95,10 @@ class FedDBE(Method[Server, Down, Up, Params]):
         start = Model(down.model, mine | {_MEAN: nothing, _SEEN: nothing[0]})
         m = descend(loss, start, data.epochs(self.budget.epochs), self.budget)
         return Up(m.model, survey), {"memory": m.own["memory"]}
+
+    def unmoved(self, task: Task, down: Down) -> Up:
+        nothing = torch.zeros(task.width, dtype=task.dtype, device=task.device)
+        return Up(down.model, {} if down.centre else {"mean": nothing})
 
     def _running(self, own: Params, now: Tensor) -> Tensor:
         """Return (1 − μ) times the mean so far, a constant, plus μ times a batch's; the first batch is taken alone."""

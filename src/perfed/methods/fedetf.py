@@ -37,6 +37,10 @@ class FedETF(Method[Model, Model, Model, Params]):
     norm: Norm = "all"
 
     crosses = "body projection scale | body projection scale | "  # fields that go down, go up and stay
+    guarded = (
+        "yes: body, projection and scale are clipped and noised as one | no: its balanced loss uses the client's counts "
+        "of labels, which are not noised"
+    )
     newcomer = (
         "the common body, projection and scale | serves them as they are, or fine-tunes as everyone does (personal) | the paper's"
     )

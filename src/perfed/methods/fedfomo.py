@@ -42,6 +42,11 @@ class FedFomo(Method[Server, Down, Up, Params]):
     """Move towards the models that lower the loss on held-out samples, in proportion to gain per distance."""
 
     crosses = "models sent | gains params ticket | body head"  # fields that go down, go up and stay
+    guarded = (
+        "no: it uploads how much others' models lower its loss on held-out samples, and its own model for others to try, "
+        "with nothing common to clip them around | no: the gains that it uploads are losses on held-out samples, which "
+        "are not noised"
+    )
     search = {"held_out": linear(0.1, 0.3)}  # worth tuning, and in which range
     newcomer = (
         "the models that the others gained most from in all | "

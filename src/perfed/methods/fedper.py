@@ -18,6 +18,10 @@ class FedPer(Method[Params, Params, Params, Params]):
     rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
     crosses = "body | body | head"  # fields that go down, go up and stay
+    guarded = (
+        "yes: the body is all that leaves, and it is clipped and noised as one; the head stays exact | yes: body and "
+        "head train in the same steps, which are clipped and noised together, so the head is noised too"
+    )
     newcomer = (
         "the common body | fits a head of its own to it, from the start that everyone had | "
         "ours: the paper trains head and body together, here the body is held"

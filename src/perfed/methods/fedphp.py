@@ -28,6 +28,10 @@ class FedPHP(Method[Params, Params, Params, Mine]):
     """Pull the features of the received model towards those of the client's own past; serve that past."""
 
     crosses = "body head | body head | heirloom visits"  # fields that go down, go up and stay
+    guarded = (
+        "yes: the model is all that leaves, and it is clipped and noised as one; the heirloom stays exact | no: its "
+        "lesson compares the features of a whole batch, so no sample's part can be clipped"
+    )
     search = {"lesson": log(0.01, 0.3), "keep": linear(0.5, 0.95)}  # worth tuning, and in which range
     newcomer = "the common model | trains it as in its first round, and keeps the result as its heirloom | the paper's"
 

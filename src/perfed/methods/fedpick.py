@@ -34,6 +34,11 @@ class FedPick(Method[Model, Model, Model, Model]):
     """Classify all features for everybody and the selected ones for oneself; let each teach the other."""
 
     crosses = "encoder head | encoder head | chosen rejected selector"  # fields that go down, go up and stay
+    guarded = (
+        "yes: encoder and common classifier are clipped and noised as one; selector and own classifiers stay exact | "
+        "yes: all parts train in the same steps, which are clipped and noised together, so the client's own parts are "
+        "noised too"
+    )
     search = {"personal_loss": log(0.5, 10), "distil": log(0.5, 10)}  # worth tuning, and in which range
     newcomer = (
         "the common encoder and classifier, but for BatchNorm | "

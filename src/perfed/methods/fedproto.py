@@ -26,6 +26,10 @@ class FedProto(Method[Prototypes, Prototypes, Prototypes, Params]):
     """Pull every feature towards the common prototype of its class; classify by the nearest one."""
 
     crosses = "centres known | centres known | body head"  # fields that go down, go up and stay
+    guarded = (
+        "no: its prototypes come with the list of classes that a client has, and noise would turn the list into nonsense "
+        "| no: its prototypes are means of features without noise, one for each class that the client has"
+    )
     search = {"pull": log(0.1, 10)}  # worth tuning, and in which range
     newcomer = (
         "the prototypes of all classes | trains a model of its own, from the start that everyone had, towards them | the paper's"

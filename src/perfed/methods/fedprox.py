@@ -22,6 +22,10 @@ class FedProx(Method[Params, Params, Params, tuple[()]]):
     norm: Norm = "all"
 
     crosses = "body head | body head | "  # fields that go down, go up and stay
+    guarded = (
+        "yes: the model is all that leaves, and it is clipped and noised as one | yes: every step that leads to the "
+        "model is clipped and noised, its pull towards the received model with them"
+    )
     search = {"spring": log(0.001, 1)}  # worth tuning, and in which range
     newcomer = "the common model | serves it as it is, as everyone does | the paper's: there is nothing personal to fit"
 

@@ -18,6 +18,10 @@ class FedRep(Method[Params, Params, Params, Params]):
     """Fit the head to the received body, then move the body towards that head."""
 
     crosses = "body | body | head"  # fields that go down, go up and stay
+    guarded = (
+        "yes: the body is all that leaves, and it is clipped and noised as one; the head stays exact | yes: the steps of "
+        "the head are clipped, noised and counted as those of the body are, because the body moves against that head"
+    )
     search = {"head_epochs": among(1, 2, 5)}  # worth tuning, and in which range
     newcomer = "the common body | fits a head of its own to it, from the start that everyone had | the paper's step for the head"
 
@@ -36,6 +40,10 @@ class FedRep(Method[Params, Params, Params, Params]):
 
     @property
     def passes(self) -> int:
+        return self.budget.epochs + self.head_epochs
+
+    @property
+    def guarded_passes(self) -> int:
         return self.budget.epochs + self.head_epochs
 
     def init(self, task: Task, clients: int) -> tuple[Params, Params]:

@@ -25,6 +25,10 @@ class FedRoD(Method[Params, Params, Params, Params]):
     rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
 
     crosses = "body head | body head | head"  # fields that go down, go up and stay
+    guarded = (
+        "yes: the model is all that leaves, and it is clipped and noised as one; the personal head stays exact | no: its "
+        "balanced loss uses the client's counts of labels, which are not noised"
+    )
     newcomer = (
         "the common body and generic head | fits a personal head that corrects the generic one | "
         "ours: the paper trains all together, here what is common is held"

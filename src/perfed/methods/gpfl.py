@@ -43,6 +43,10 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
     """Bend features two ways: towards the embedding of their category, and for a head of one's own."""
 
     crosses = "body embeddings valve | body embeddings valve | head shares"  # fields that go down, go up and stay
+    guarded = (
+        "yes: extractor, valve and embeddings are clipped and noised as one; the head stays exact | no: its guidance is "
+        "a distance over the whole batch, under shares of labels that are not noised"
+    )
     search = {"magnitude": log(0.001, 0.1), "decay": log(0.001, 0.3)}  # worth tuning, and in which range
     newcomer = (
         "the common extractor, valve and category embeddings | "

@@ -43,6 +43,11 @@ class LGFedAvg(Method[Server, Down, Up, Mine]):
     """Train everything together for a while; then keep the body and average only the head."""
 
     crosses = "common head | common head | begun body"  # fields that go down, go up and stay
+    guarded = (
+        "yes: what leaves, the whole model in the warm-up and the head afterwards, is clipped and noised as one; the "
+        "body stays exact | yes: head and body train in the same steps, which are clipped and noised together, so the "
+        "body is noised too"
+    )
     newcomer = (
         "the common head, and the body at the end of the warm-up | trains a body of its own from that one, under the head | "
         "the paper's way of clients that begin late; ours that the head is held"
@@ -87,6 +92,9 @@ class LGFedAvg(Method[Server, Down, Up, Mine]):
         if down.common:
             return Up(head, body), mine
         return Up(head, {}), Mine(body, torch.ones_like(mine.begun))
+
+    def unmoved(self, task: Task, down: Down) -> Up:
+        return Up(down.head, down.common)
 
     def _body(self, down: Down, mine: Mine) -> Params:
         """Return the common body during the warm-up, one's own afterwards, the checkpoint in between."""

@@ -18,6 +18,7 @@ class Local(Method[Nothing, Nothing, Nothing, Params]):
     """Train on one's own data only: what collaboration has to beat."""
 
     crosses = " |  | body head"  # fields that go down, go up and stay
+    guarded = "no: nothing leaves, so there is nothing to noise | no: nothing leaves, so there is nothing to noise"
     newcomer = "nothing | trains a model of its own, from the start that everyone had | the paper's: there is nobody to ask"
 
     send = broadcast

@@ -18,6 +18,10 @@ class Moon(Method[Params, Params, Params, Params]):
     """Contrast each sample's feature with what the received and the client's last model make of it."""
 
     crosses = "body head | body head | body"  # fields that go down, go up and stay
+    guarded = (
+        "yes: the model is clipped and noised as one; the previous model that it contrasts with stays at home, exact | "
+        "yes: every step is clipped and noised, and the previous model is the outcome of such steps"
+    )
     search = {"contrast": log(0.1, 10)}  # worth tuning, and in which range
     newcomer = "the common model | serves it as it is, as everyone does | the paper's: there is nothing personal to fit"
 

@@ -21,6 +21,10 @@ class PerFedAvg(Method[Params, Params, Params, tuple[()]]):
     """Take the slope after a trial step on one batch, measured on a second one: the first-order version."""
 
     crosses = "body head | body head | "  # fields that go down, go up and stay
+    guarded = (
+        "yes: the model is all that leaves, and it is clipped and noised as one | no: the trial step on one batch enters "
+        "the slope of every sample of the next, so no sample's part can be clipped"
+    )
     search = {"step": log(0.001, 0.1)}  # worth tuning, and in which range
     newcomer = "the common model | takes the one step that the model was made for | the paper's"
 

@@ -21,6 +21,10 @@ class PFedMe(Method[Params, Params, Params, Params]):
     """Per batch, solve roughly for the personal model near w, then draw w towards it."""
 
     crosses = "body head | body head | body head"  # fields that go down, go up and stay
+    guarded = (
+        "yes: the model is all that leaves, and it is clipped and noised as one; the personal model stays exact | no: it "
+        "takes several steps on the same batch, which the accountant does not assume"
+    )
     search = {"budget.lr": log(0.001, 0.05), "spring": log(1, 15), "personal_lr": log(0.003, 0.1)}  # ηλ stays below 1
     newcomer = "the common model | solves for a personal model near it, batch by batch | the paper's"
 

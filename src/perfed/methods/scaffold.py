@@ -38,6 +38,10 @@ class Scaffold(Method[Server, Down, Up, Params]):
     """Step along g − c_i + c, where c_i and c remember the gradients of the client and of everyone."""
 
     crosses = "control model | change model | body head"  # fields that go down, go up and stay
+    guarded = (
+        "yes: the model is clipped and noised, and the change of the control variate follows from it and from what is "
+        "known | yes: every step is clipped and noised, and control variates follow from the models that these lead to"
+    )
     search = {"server_lr": linear(0.5, 1)}  # worth tuning, and in which range
     newcomer = (
         "the common model and the common control variate | serves the model as it is, as everyone does | "
@@ -82,6 +86,15 @@ class Scaffold(Method[Server, Down, Up, Params]):
         # option II: c_i⁺ = c_i − c + (x − y) / (K η)
         new = {k: (x[k] - y[k]) / reach - d for k, d in drift.items()}
         return Up(y, trees.map(torch.sub, new, mine)), new
+
+    def unmoved(self, task: Task, down: Down) -> Up:
+        return Up(down.model, {})
+
+    def derived(self, task: Task, down: Down, released: Up, data: Shard) -> Up:
+        """Return the answer with c_i⁺ − c_i = (x − y) / (K η) − c, which says nothing that x, y and c do not."""
+        reach = self.budget.lr * self._weight(torch.tensor(float(self.budget.epochs * data.steps)))
+        change = {k: (down.model[k] - released.model[k]) / reach.to(c.device) - c for k, c in down.control.items()}
+        return released._replace(change=change)
 
     def _weight(self, steps: Tensor) -> Tensor:
         """Return K, or what K gradients weigh in all when momentum repeats the early ones."""

@@ -46,6 +46,10 @@ class SphereFed(Method[Server, Down, Up, tuple[()]]):
     norm: Norm = "all"
 
     crosses = "body | body | "  # fields that go down, go up and stay
+    guarded = (
+        "yes: the body is all that leaves, and it is clipped and noised as one | yes: every step that leads to the body "
+        "is clipped and noised, against directions that never saw data"
+    )
     search = {"projection": among(False, True)}  # worth tuning, and in which range
     newcomer = (
         "the common body, and the classifier where it was calibrated | serves it as it is, as everyone does | "
@@ -98,6 +102,14 @@ class SphereFed(Method[Server, Down, Up, tuple[()]]):
             return batch.mean((cosines - wanted[batch.y]).square().sum(1))
 
         return Up(descend(loss, down.body, data.epochs(self.budget.epochs), self.budget), {}), ()
+
+    def unmoved(self, task: Task, down: Down) -> Up:
+        return Up(down.body, {})
+
+    def guards(self, level: str) -> tuple[bool, str]:
+        if self.calibrate:
+            return False, "the round that calibrates uploads sums over features without noise; method.calibrate=false has none"
+        return super().guards(level)
 
     def _statistics(self, task: Task, body: Params, data: Shard) -> Params:
         wanted = torch.eye(task.classes, dtype=task.dtype, device=task.device)

@@ -20,6 +20,7 @@ from ..method import Method
 from ..partition import Split
 from ..partition import build as build_partition
 from ..partition import split as make_split
+from ..privacy import check as guard
 from ..task import Task, each_of
 from ..transport import Newcomers, Private, Site, Store, faster
 from ..trees import Tree
@@ -99,6 +100,8 @@ def assemble(
         chooser = next(metric for metric in measured if metric.name == chosen_by(experiment.choose, task.goal))
         defined(chooser, (federation.y[rows] for rows in federation.test), federation.classes)
     site, server, first = Site.of(method, task, federation, measured, clients)
+    guard(experiment.privacy, method, task, server, frozenset(site.withheld.start))
+    site = replace(site, privacy=experiment.privacy)
     newcomers = None if unseen is None else Newcomers.of(site, unseen, experiment.join.epochs)
     if newcomers is not None:
         method.admit(server)  # refuse before anything is trained

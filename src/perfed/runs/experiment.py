@@ -15,6 +15,7 @@ from ..evaluate.metrics import refuse, select
 from ..local.budget import Budget
 from ..method import Method
 from ..partition import Split
+from ..privacy import Privacy
 from ..sampling import Join, Sampling
 from . import code
 from .choice import Choice, name_of, record, recorded, sentence
@@ -22,7 +23,8 @@ from .choice import Choice, name_of, record, recorded, sentence
 # what changes how a run is done, not what it is
 _ELSEWHERE = ("transport", "workers", "device", "out", "name", "checkpoint", "snapshots", "keep", "memory", "track")
 # what version 0.1.0 did not have: at its default it leaves a digest as it was
-_SINCE, _BUDGET_SINCE = ("metrics", "choose", "protocol", "unseen", "join", "loss"), ("steps", "balance")
+_SINCE = ("metrics", "choose", "protocol", "unseen", "join", "loss", "privacy")
+_BUDGET_SINCE = ("steps", "balance")
 
 
 class Experiment(BaseModel):
@@ -42,6 +44,7 @@ class Experiment(BaseModel):
         seeds: one run each; splits, networks and the order of samples are drawn from it.
         budget: what a client may spend in a round: a `Budget`, or its fields as a mapping.
         sampling: who takes part in a round: a `Sampling`, or its fields as a mapping.
+        privacy: whom noise on uploads protects: ``client``, ``sample`` or ``none``, a `Privacy`, or its fields as a mapping.
         unseen: clients kept out of training, who join after the last round: a share, a number, or names.
         join: what a newcomer may spend, and how often the unseen join: a `Join`, or its fields as a mapping.
         loss: what is minimised: ``usual`` for the data's task; of regression ``squared``, ``absolute`` or ``huber``.
@@ -94,6 +97,7 @@ class Experiment(BaseModel):
     seeds: tuple[int, ...] = (0,)  # one run each: splits, networks and order of samples are drawn from it
     budget: Budget = Budget()
     sampling: Sampling = Sampling()
+    privacy: Privacy = Privacy()
     unseen: float | int | tuple[str, ...] = 0  # clients kept out of training, who join after it: a share, a number, or names
     join: Join = Join()
     loss: str = "usual"  # what is minimised: what fits the data's task; for numbers also absolute or huber
@@ -130,7 +134,9 @@ class Experiment(BaseModel):
             if name not in type(self).model_fields:
                 raise advice.unknown(str(name), given)
         advice.check(given)
-        for name, kind in (("budget", Budget), ("sampling", Sampling), ("join", Join)):
+        if isinstance(given.get("privacy"), str):
+            given["privacy"] = {"name": given["privacy"]}
+        for name, kind in (("budget", Budget), ("sampling", Sampling), ("privacy", Privacy), ("join", Join)):
             if isinstance(given.get(name), dict):
                 given[name] = record(kind, given[name], f"{name}.")
         try:

@@ -61,7 +61,8 @@ def apply(raw: dict[str, Any], text: str, meant: Mapping[str, Any] | None = None
         raise advice.unknown(key, raw if meant is None else meant, methods)
     parsed = value_of(value)
     if not rest:
-        raw[head] = parsed
+        given = raw.get(head)  # options of a record stand, whatever comes first; those of another method or network do not
+        raw[head] = given | {"name": parsed} if head == "privacy" and isinstance(given, dict) else parsed
         return
     own = raw.get(head)
     if own is None and isinstance(known[head].default, Choice):

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -294,12 +295,19 @@ def summed(asked: Experiment, lines: Mapping[int, list[dict[str, Any]]], who: Ma
         "accuracy": summarise(lines, **options),
         "metrics": others(lines, **options),
         "majority": majority(who),
+        **({"privacy": _spent(asked, lines)} if asked.privacy.on else {}),
         **({"unseen": new} if new else {}),
         "runaway": {str(seed): since for seed, own in lines.items() if (since := runaway(own)) is not None},
         "rising": rise._asdict() if rise else None,
         "bytes_up": total["up"],
         "bytes_down": total["down"],
     }
+
+
+def _spent(asked: Experiment, lines: Mapping[int, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Return what noise was asked for and what was spent, by the seed that spent most."""
+    spent = [float(own[-1]["privacy"]["epsilon"]) for own in lines.values() if own and "privacy" in own[-1]]
+    return {"epsilon": max(spent, default=0.0), **asdict(asked.privacy)}
 
 
 def digests(found: Mapping[int, str]) -> dict[str, Any]:

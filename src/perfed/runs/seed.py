@@ -16,6 +16,7 @@ from ..transport import Transport, choose
 from ..trees import Tree
 from .assemble import Assembled
 from .folder import SeedFolder
+from .purse import Purse
 from .states import digest, read_state
 
 OnRound = Callable[[int, Round], None]  # seed, what the round produced
@@ -53,6 +54,7 @@ class Seed:
         self.history: list[dict[str, Any]] = []  # the rounds, where there is no folder for them
         self.stopped: dict[str, Any] | None = None  # why it ended before its last round
         self.best: Mapping[str, Any] | None = None  # the validated round so far, where its state is kept
+        self.purse = Purse(made, folder, self._participants, away=self.away)
         if desk is not None and made.experiment.keep != "last":
             raise InputError(f"keep={made.experiment.keep} has no effect here: the states of silos stay with them")
         if made.experiment.keep == "best" and not any(map(len, made.federation.validation)):
@@ -64,8 +66,16 @@ class Seed:
         if folder is not None and made.federation.columns is not None:
             folder.keep_columns(made.federation.columns)
 
+    def _participants(self, number: int) -> list[int]:
+        asked = self.desk.drawn(self.made.experiment.sampling)
+        return asked.participants(self.made.seed, number, len(self.made.federation))
+
     def restore(self) -> None:
         """Go back to the last checkpoint, or to the start where there is none."""
+        self._restore()
+        self.purse.restore(self.first)
+
+    def _restore(self) -> None:
         if self.folder is None:
             return
         if self.folder.reached is None:
@@ -107,18 +117,20 @@ class Seed:
         asked, saved = self.made.experiment, time.monotonic()
         began, last = perf_counter(), self.first
         lines = list(self.lines) if stop else []
-        self.stopped = stop(lines) if stop and lines else None
+        self.stopped = (stop(lines) if stop and lines else None) or (self.purse.empty(self.first) if self.first else None)
         if self.stopped:  # it ended here before, and was interrupted before that was written down
             return digest(self.server, self.store)
         try:
             for done in map(self._joined, self._rounds(transport)):
                 line = line_of(done, perf_counter() - began, len(self.made.federation)) | self.desk.said(done)
+                line |= self.purse.counted(done.number, done.participants)
                 self._record(line)
                 began, last, self.server = perf_counter(), done.number, done.server
                 self._keep_best(line)
                 if stop:
                     lines.append(line)
                     self.stopped = stop(lines)
+                self.stopped = self.stopped or (self.purse.empty(done.number) if done.number < asked.rounds else None)
                 due = self.desk.often or time.monotonic() - saved >= asked.checkpoint or done.number == asked.rounds
                 if done.number and (due or self.stopped):
                     self._save(done.number)
@@ -126,7 +138,8 @@ class Seed:
                 if self.folder is not None and asked.snapshots and done.number % asked.snapshots == 0:
                     self.folder.keep(done.number, done.server, self.store)
                 if on_round:
-                    on_round(self.made.seed, done)
+                    spent = line.get("privacy", {}).get("epsilon")
+                    on_round(self.made.seed, done if spent is None else replace(done, epsilon=spent))
                 if self.stopped:
                     break
         except KeyboardInterrupt:

@@ -55,7 +55,8 @@ def assign(config: SiloConfig, ask: Ask, policy: SitePolicy, states: States, adm
     words = () if own.vocabulary is None else own.vocabulary.words
     coded = None if own.columns is None else [[name, "feature"] for name in own.columns[0].names]
     facts = _facts(own, samples, policy) | {"columns": coded or columns_of(source)}
-    return Assignment(made.site, made.server, first, facts, words, asked.join.epochs)
+    site = replace(made.site, secret=made.site.privacy.on)  # who knows the seed could take keyed noise off again
+    return Assignment(site, made.server, first, facts, words, asked.join.epochs)
 
 
 def built(plain: dict[str, Any]) -> Experiment:

@@ -13,9 +13,11 @@ from ..evaluate.metrics import Asked, Metric, measure, select
 from ..evaluate.scores import Score
 from ..federation import Federation
 from ..local import Shard
+from ..local.guard import Guard, Keyed, Noise, System
 from ..method import Method
+from ..privacy import Privacy, released, same_form
 from ..task import Task
-from ..trees import Params, Tree
+from ..trees import Params, Tree, named
 from ..wire import Withheld
 
 
@@ -39,6 +41,8 @@ class Site:
     federation: Federation
     withheld: Withheld
     metrics: tuple[Metric, ...] = select(())
+    privacy: Privacy = Privacy()
+    secret: bool = False  # noise from the operating system, not from the run's keys
 
     @staticmethod
     def of(
@@ -71,12 +75,40 @@ class Site:
 
     def train(self, client: int, down: Tree, private: Private, number: int) -> tuple[Tree, Private, Tree]:
         """Return a client's answer, its next private state, and the answer before anything was withheld."""
-        data = self.shard(client, number)
+        data = self._guarded(self.shard(client, number)) if self.privacy.name == "sample" else self.shard(client, number)
         with self._named("local", client), torch.random.fork_rng(devices=[]):
             torch.manual_seed(keys.seed_of(data.key))  # for modules with dropout, which take no key
             whole, mine = self.method.local(self.task, self.withheld.overlay(down, private.kept), private.mine, data)
         up, kept = self.withheld.hide(whole)
+        if self.privacy.name == "client":
+            up = self._released(client, down, up, data)
         return up, Private(mine, kept), whole
+
+    def _noise(self, data: Shard) -> Noise:
+        return System() if self.secret else Keyed(keys.fold(data.key, "privacy"))
+
+    def guarded_steps(self, client: int) -> int:
+        """Return how many steps of a round lead to a client's answer: what the accountant is told of."""
+        return self.method.guarded_passes * self.shard(client, 1).steps
+
+    def _guarded(self, data: Shard) -> Shard:
+        """Return a client's data with what its steps keep to under privacy=sample."""
+        promised = self.method.guarded_passes * data.steps
+        guard = Guard(self.privacy.clip, self.privacy.noise, self._noise(data), promised, self.method.home)
+        return replace(data, guard=guard)
+
+    def _released(self, client: int, down: Tree, up: Tree, data: Shard) -> Tree:
+        """Return an answer as it may leave under privacy=client; what the client keeps stays exact."""
+        with self._named("unmoved", client):
+            still, _ = self.withheld.hide(self.method.unmoved(self.task, down))
+            crossing = {path for path, _ in self.withheld.crossing(still)}
+            moved = released(self.privacy, dict(named(up)), still, crossing, self._noise(data))
+            found = self.method.derived(self.task, down, moved, data)
+        if not same_form(found, up):
+            raise ClientError(
+                f"{self.method.title} has other leaves in its noised answer than in its own; see `unmoved` and `derived`"
+            )
+        return found
 
     def join(self, client: int, down: Tree, mine: Tree, number: int) -> tuple[Tree, Tree]:
         """Return the states of a newcomer who has fitted its own parts to what it was sent."""

@@ -187,6 +187,8 @@ def why_not(site: Site) -> str:
     """Return why clients cannot be stacked, or nothing."""
     if site.method.stacks:
         return site.method.stacks
+    if site.privacy.on:
+        return f"privacy={site.privacy.name} clips and noises each client by itself"
     if site.method.budget.steps is not None:
         return "budget.steps goes through each client's samples at a pace of its own"
     if site.method.budget.balance == "samples":
