@@ -11,7 +11,9 @@ from .errors import PerfedError, RunError
 from .evaluate.summary import average
 from .runs.folder import CompareFolder, RunFolder, SeedFolder
 from .runs.parse import flat
+from .runs.proof import Proof
 from .runs.race.folder import RaceFolder
+from .runs.verify import verify
 
 STATES = ("finished", "running", "stopped", "damaged")
 
@@ -107,6 +109,13 @@ def best_of(run: RunFolder) -> float | None:
         scores = [average(line["test"]) for line in seed.lines.read() if "test" in line]
         peaks += [max(scores)] if scores else []
     return sum(peaks) / len(peaks) if peaks else None
+
+
+def proofs(root: Path) -> list[Proof]:
+    """Return what can be proved of every run, comparison and race in a folder or below."""
+    if not root.is_dir():
+        raise RunError(f"there is no folder '{root}'; `perfed runs verify FOLDER` proves the records in it")
+    return [verify(path) for path in folders(root)]
 
 
 def weight(path: Path) -> int:

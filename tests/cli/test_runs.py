@@ -142,7 +142,9 @@ def test_a_seed_goes_on_with_the_arithmetic_that_it_or_its_neighbour_began_with(
     for path, old, new in ((run / "settings.yaml", "transport: stacked", "transport: auto"),):
         path.write_text(path.read_text().replace(old, new))
     shutil.rmtree(run / "seed-1")
-    shutil.copytree(run / "seed-0", run / "seed-1", ignore=lambda *_: ["transport.json", "rounds.jsonl", "final.json"])
+    shutil.copytree(
+        run / "seed-0", run / "seed-1", ignore=lambda *_: ["transport.json", "rounds.jsonl", "final.json", "origin.json"]
+    )
     for old in run.glob("seed-1/checkpoint*"):
         old.unlink()
     (run / "summary.json").unlink()

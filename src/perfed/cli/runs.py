@@ -1,4 +1,4 @@
-"""perfed runs: what was run, how far, how well and how large; show, diff, rm and clean."""
+"""perfed runs: what was run, how far, how well and how large; show, diff, verify, rm and clean."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -142,6 +142,26 @@ def clean(
     freed = sum(sizes[why] for why in found if chosen[why])
     result = {"deleted": [str(path) for path in going], "bytes": freed, "spare": sizes}
     emit(result, json, lambda: note(f"freed {weighed(freed)}" if going else "nothing was deleted", out=True))
+
+
+@app.command()
+def verify(
+    folders: Annotated[list[Path] | None, typer.Argument(help="Folders of runs, comparisons, races or papers' tables.")] = None,
+    json: Json = False,
+) -> None:
+    """Prove that records are as they were written: every line, note, state and summary against the hashes that name it.
+
+    Ends with code 1 unless all of them hold.
+    """
+    from ..shelf import proofs
+
+    found = [own for root in folders or [Path("runs")] for own in proofs(root)]
+    rows = [[own.path, own.said, own.head[:16] or "–"] for own in found]
+    emit([own.plain() for own in found], json, lambda: table(["folder", "what can be proved", "head"], rows))
+    if not found:
+        note("no runs there")
+    if any(own.state in ("disproved", "before") for own in found):
+        raise typer.Exit(1)
 
 
 def _sure(yes: bool, question: str) -> None:

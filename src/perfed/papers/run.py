@@ -185,6 +185,7 @@ def extend(folder: RunFolder, seeds: tuple[int, ...], samples: Samples) -> None:
     more = before.but(seeds=seeds)
     begin(_at(more, beside.path), SharedData.of(more, samples))
     splits = manifest["splits"] | beside.manifest["splits"]
+    folder.unsum()
     folder.adopt(beside, seeds)
     folder.put_manifest(manifest | {"splits": splits})
     folder.put_experiment(before.but(seeds=tuple(sorted({*before.seeds, *seeds}))))

@@ -73,6 +73,7 @@ def read(path: Path | str) -> Record:
     except InputError as error:
         raise RunError(f"the settings of '{folder.path}' are damaged: {error}") from error
     manifest = folder.manifest if folder.complete else {}
+    folder.fits()
     rounds = {number: lines for number, seed in folder.seeds.items() if (lines := seed.lines.read())}
     if not rounds:
         raise RunError(f"'{folder.path}' has not finished a round yet; `perfed resume {folder.path}` goes on with it")

@@ -201,6 +201,6 @@ def conclude(folder: CompareFolder, seconds: float) -> dict[str, Any]:
         "table": tables.records(made),
         "runs": {run.path.name: run.summary for run in folder.runs},
     }
-    folder.put_summary(found)
+    found = folder.put_summary(found)
     written = page.write([folder.path], folder.page)
     return found | {"report": str(written), "columns": head, "rows": rows}

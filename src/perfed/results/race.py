@@ -149,7 +149,7 @@ def conclude_race(folder: RaceFolder, seconds: float) -> dict[str, Any]:
         "train": race_page.train(found),
         "digests": digests | {name: own["digest"] for name, own in runs.items()},
     }
-    folder.put_summary(summary)
+    summary = folder.put_summary(summary)
     written = page.put(race_page.render(found), folder.page)
     head, rows = raced.columns(found)
     words = recommend.choice_said(found, chosen) if chosen is not None else ""

@@ -184,6 +184,8 @@ def resume(path: Path | str, on_round: OnRound | None = None, rounds: int | None
     """Finish the cells of an interrupted comparison, or go on with all of them to more rounds."""
     folder = CompareFolder(path)
     runs = folder.runs
+    for found in runs:
+        found.fits()
     if rounds is not None:
         for found in runs:  # refuse before anything is written
             extensible(found, rounds)

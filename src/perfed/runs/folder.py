@@ -6,10 +6,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..disk import get_object, put, put_json, put_yaml, writing
+from .. import chain
+from ..disk import get_object, hash_file, put, put_json, put_yaml, writing
 from ..errors import RunError
-from . import parse
+from . import parse, proof
 from .experiment import Experiment
+from .lines import FINAL
 from .lines import Lines as Lines
 from .place import SeedFolder as SeedFolder
 
@@ -74,7 +76,8 @@ class RunFolder:
     @property
     def summary(self) -> dict[str, Any]:
         """What `perfed run --json` prints."""
-        return get_object(self.path / "summary.json")
+        path = self.path / "summary.json"
+        return proof.fitting(path, get_object(path), self._parts())
 
     @property
     def summed(self) -> bool:
@@ -82,7 +85,23 @@ class RunFolder:
         return (self.path / "summary.json").is_file()
 
     def put_summary(self, found: Mapping[str, Any]) -> None:
-        put_json(self.path / "summary.json", found)
+        put_json(self.path / "summary.json", proof.stamped(found, self._parts()))
+
+    def _parts(self) -> dict[str, Any]:
+        return proof.run_parts(self.path, {number: seed.path for number, seed in self.seeds.items()})
+
+    def unsum(self) -> None:
+        """Forget the summary, and that of the comparison around it: there is more to come."""
+        (self.path / "summary.json").unlink(missing_ok=True)
+        if CompareFolder.there(self.path.parent):
+            (self.path.parent / "summary.json").unlink(missing_ok=True)
+
+    def fits(self) -> None:
+        """Refuse a record that is not the one that was written."""
+        for number, seed in self.seeds.items():
+            proof.seed(seed.path, number)
+        if self.summed and all((seed.path / FINAL).exists() for seed in self.seeds.values()):
+            self.summary  # noqa: B018
 
     @property
     def page(self) -> Path:
@@ -171,10 +190,24 @@ class CompareFolder:
     @property
     def summary(self) -> dict[str, Any]:
         """What `perfed compare --json` prints."""
-        return get_object(self.path / "summary.json")
+        path = self.path / "summary.json"
+        return proof.fitting(path, get_object(path), self.parts())
 
-    def put_summary(self, found: Mapping[str, Any]) -> None:
-        put_json(self.path / "summary.json", found)
+    @property
+    def summed(self) -> bool:
+        """Whether the summary is there."""
+        return (self.path / "summary.json").is_file()
+
+    def put_summary(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """Write the summary; return it as it was written."""
+        written = proof.stamped(found, self.parts())
+        put_json(self.path / "summary.json", written)
+        return written
+
+    def parts(self) -> dict[str, Any]:
+        """Return the hashes that the summary stands on; nothing where a run is of a version before chains."""
+        below = {run.path.name: run.summary.get(chain.FIELD) for run in self.runs if run.summed}
+        return {} if not below or None in below.values() else {"runs": below, COMPARISON: hash_file(self.path / COMPARISON)}
 
     @property
     def page(self) -> Path:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from .. import chain
 from ..data.columns import Columns
 from ..data.text import Vocabulary
 from ..disk import get_object, hash_file, locked, put, put_json, writing
@@ -12,7 +13,8 @@ from ..errors import RunError
 from ..partition import Split
 from ..transport import Private, Store
 from ..trees import Tree
-from .lines import Lines
+from . import proof
+from .lines import ORIGIN, Lines
 from .states import GOES_ON, read_state, shape_of, write_state
 
 
@@ -91,10 +93,10 @@ class SeedFolder:
     def final(self) -> dict[str, Any] | None:
         """The digest, the rounds and the seconds of a finished seed."""
         path = self.path / "final.json"
-        return get_object(path) if path.exists() else None
+        return proof.unbroken(path, get_object(path)) if path.exists() else None
 
     def put_final(self, found: Mapping[str, Any]) -> None:
-        put_json(self.path / "final.json", found, kept=GOES_ON)
+        put_json(self.path / "final.json", proof.sealed(self.path, self.lines, found), kept=GOES_ON)
 
     def finished(self, rounds: int = 0) -> bool:
         """Return whether the seed has had so many rounds."""
@@ -124,6 +126,7 @@ class SeedFolder:
             "columns.json",
             "final.json",
             "transport.json",
+            ORIGIN,
             *(note.name for note in self.path.glob("attack-*.json")),
         ):
             if (self.path / name).exists():
@@ -140,8 +143,18 @@ class SeedFolder:
         self.lines.sync()
         path = self.path / f"checkpoint-{number}.safetensors"
         write_state(path, server, store)
-        put_json(self.path / "checkpoint.json", {"round": number, "file": path.name, "sha256": hash_file(path)}, kept=GOES_ON)
+        self._put_note(number, path)
         self._only(path)
+
+    def _put_note(self, number: int | None, path: Path | None) -> None:
+        """Write which file holds the state after which round, and what that round's line ends in."""
+        found: dict[str, Any] = {"round": number, "file": path and path.name}
+        if path is not None:
+            found["sha256"] = hash_file(path)
+        if number is not None and (link := self.lines.link(number)):
+            found[chain.FIELD] = link
+            found["seal"] = chain.seal(found)
+        put_json(self.path / "checkpoint.json", found, kept=GOES_ON)
 
     def _only(self, path: Path | None) -> None:
         for old in self.path.glob("checkpoint-*.safetensors*"):
@@ -172,7 +185,19 @@ class SeedFolder:
 
     def _note(self) -> dict[str, Any] | None:
         path = self.path / "checkpoint.json"
-        return get_object(path) if path.exists() else None
+        return proof.unbroken(path, get_object(path)) if path.exists() else None
+
+    def begin(self) -> None:
+        """Begin the record anew, chained to the hashes of what the seed begins with."""
+        self.lines.forget()
+        proof.begin(self.path, self.number)
+
+    def back(self, number: int) -> None:
+        """Forget the rounds after ``number``, and that the seed was finished where it was longer."""
+        final = self.final
+        if final is not None and final["rounds"] > number:
+            (self.path / "final.json").unlink()
+        self.lines.cut(number)
 
     def keep_best(self, number: int, server: Tree, store: Store) -> None:
         """Keep the state after round ``number`` as the best so far, beside the one that the last checkpoint knows."""
@@ -194,14 +219,14 @@ class SeedFolder:
         path = self.path / f"checkpoint-{number}.safetensors"
         if self._best(number).exists():
             self._best(number).replace(path)
-        put_json(self.path / "checkpoint.json", {"round": number, "file": path.name, "sha256": hash_file(path)}, kept=GOES_ON)
+        self._put_note(number, path)
         self._only(path)
         self.forget_best(None)
         (self.path / "best").rmdir()
 
     def forget_states(self) -> None:
         """Delete the last checkpoint: no models, and no more rounds."""
-        put_json(self.path / "checkpoint.json", {"round": self.reached, "file": None})
+        self._put_note(self.reached, None)
         self._only(None)
 
     def keep(self, number: int, server: Tree, store: Store) -> None:

@@ -79,6 +79,7 @@ def resume(
     experiment = known(folder, given)
     for what in ("method", "model", "data"):  # refuse before anything is written
         there(what, getattr(experiment, what))
+    folder.fits()
     if rounds is not None:
         extend(folder, rounds)
         experiment = experiment.but(rounds=rounds)
@@ -122,6 +123,7 @@ def extend(folder: RunFolder, rounds: int) -> None:
     if rounds == before.rounds:
         return
     after, manifest = before.but(rounds=rounds), folder.manifest
+    folder.unsum()
     earlier = [*manifest.get("earlier", ()), {"settings": before.digest(), "rounds": before.rounds}]
     folder.put_manifest(manifest | {"settings": after.digest(), "earlier": earlier})
     folder.put_experiment(after)
@@ -206,6 +208,7 @@ def train(
     if place.finished(experiment.rounds):
         return
     with place.alone():
+        folder.unsum()
         one = Seed(shared.assemble(experiment, seed), place)
         one.restore()
         transport = _transport(folder, one)
@@ -268,8 +271,9 @@ def sum_up(folder: RunFolder) -> dict[str, Any]:
     stopped = {str(seed): final["stopped"] for seed, final in finals.items() if "stopped" in final}
     flops = [final["flops"] for final in finals.values() if "flops" in final]
     counted = {"flops": sum(flops) / len(flops)} if flops else {}
-    folder.put_manifest(folder.manifest | {"transport": transports} | counted | ({"stopped": stopped} if stopped else {}))
     lines = {seed: place.lines.read() for seed, place in seeds.items()}
+    (folder.path / "summary.json").unlink(missing_ok=True)  # never one that does not fit
+    folder.put_manifest(folder.manifest | {"transport": transports} | counted | ({"stopped": stopped} if stopped else {}))
     summary = {
         "method": asked.method.name,
         **summed(asked, lines, {seed: place.clients for seed, place in seeds.items()}),
@@ -278,7 +282,7 @@ def sum_up(folder: RunFolder) -> dict[str, Any]:
         **digests({seed: str(final["digest"]) for seed, final in finals.items()}),
     }
     folder.put_summary(summary)
-    return summary
+    return folder.summary
 
 
 def summed(asked: Experiment, lines: Mapping[int, list[dict[str, Any]]], who: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
@@ -321,4 +325,5 @@ def opened(path: Path | str) -> RunFolder:
     """Return a run's folder whose settings are those it was begun with."""
     folder = RunFolder(path)
     folder.experiment  # noqa: B018  (refuses what is no run)
+    folder.fits()
     return folder

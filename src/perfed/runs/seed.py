@@ -79,11 +79,11 @@ class Seed:
         if self.folder is None:
             return
         if self.folder.reached is None:
-            self.folder.lines.forget()
+            self.folder.begin()
             return
         self.first, found = self.folder.load(self.desk.kept(self.server), self.store, self.made.template)
         self.server = self.desk.back(found)
-        self.folder.lines.cut(self.first)
+        self.folder.back(self.first)
         if self.made.experiment.keep == "best":
             self.best = self._chosen(self.folder.lines.read())
             if self.best and self.best["round"] == self.first:  # a finished run's best state is its checkpoint

@@ -5,9 +5,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ...disk import get_object, locked, put_json, writing
+from ... import chain
+from ...disk import get_object, hash_file, locked, put_json, writing
 from ...errors import RunError
 from ...partition import Split
+from .. import proof
 from ..folder import CompareFolder, RunFolder
 
 PLAN, STANDINGS = "race.json", "standings.json"
@@ -92,15 +94,36 @@ class RaceFolder:
     @property
     def summary(self) -> dict[str, Any]:
         """What `perfed race --json` prints."""
-        return get_object(self.path / "summary.json")
+        path = self.path / "summary.json"
+        return proof.fitting(path, get_object(path), self._parts())
 
     @property
     def summed(self) -> bool:
         """Whether the race came to its end."""
         return (self.path / "summary.json").is_file()
 
-    def put_summary(self, found: Mapping[str, Any]) -> None:
-        put_json(self.path / "summary.json", found)
+    def put_summary(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """Write the summary; return it as it was written."""
+        written = proof.stamped(found, self._parts())
+        put_json(self.path / "summary.json", written)
+        return written
+
+    def unsum(self) -> None:
+        """Forget the summaries: there is more to come."""
+        for folder in (self.path, self.final.path):
+            (folder / "summary.json").unlink(missing_ok=True)
+
+    def _parts(self) -> dict[str, Any]:
+        """Return the hashes that the summary stands on; nothing where something is of a version before chains."""
+        finals = {
+            run.path.name: {str(number): (seed.final or {}).get("seal", "") for number, seed in run.seeds.items()}
+            for run in RunFolder.inside(self.path / "candidates")
+        }
+        tested = self.final.summary.get(chain.FIELD) if self.final.summed else None
+        if tested is None:
+            return {}
+        files = {name: hash_file(self.path / name) for name in (PLAN, STANDINGS) if (self.path / name).exists()}
+        return {"candidates": finals, "final": tested} | files
 
     @property
     def page(self) -> Path:

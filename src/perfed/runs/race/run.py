@@ -110,6 +110,7 @@ def resume(
         split = folder.split()
         if split.digest() != noted["split"]:
             raise RunError(f"'{folder.shares}' is not the split that the race was started with")
+        folder.unsum()
         return _go(Contest(folder, again(plan, samples, split), noted["command"], on_round, note), total)
 
 
