@@ -69,9 +69,9 @@ def final(seed: Path) -> dict[str, Any]:
 
 
 def lines(seed: Path) -> list[dict[str, Any]]:
-    """Return what the rounds gave, without how long they took."""
-    found = [json.loads(text) for text in (seed / "rounds.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in line.items() if not k.startswith("seconds") and k not in ("absent", "missing")} for line in found]
+    """Return what the rounds gave, without how long they took and the hashes over that."""
+    found, other = [json.loads(text) for text in (seed / "rounds.jsonl").read_text().splitlines()], ("absent", "missing", "chain")
+    return [{k: v for k, v in line.items() if not k.startswith("seconds") and k not in other} for line in found]
 
 
 def silo(place: Path, client: int) -> Silo:

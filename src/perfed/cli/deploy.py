@@ -61,6 +61,23 @@ def check(folder: Annotated[Path, typer.Argument(help="A deployment, or one part
 
 
 @app.command()
+def verify(
+    folder: Annotated[Path, typer.Argument(help="A deployment, its server's part, or a silo's.")], json: Json = False
+) -> None:
+    """Prove or disprove the audit logs by the nodes' keys, and the server's runs by their chains.
+
+    Ends with code 1 unless all of them hold.
+    """
+    from ..silos.flower.verify import verify
+
+    found = verify(folder)
+    rows = [[own["part"], own["what"], own["said"], own["head"][:16] or "–"] for own in found]
+    emit(found, json, lambda: table(["part", "what", "what can be proved", "head"], rows))
+    if any(own["state"] in ("disproved", "before", "unsigned") for own in found):
+        raise typer.Exit(1)
+
+
+@app.command()
 def status(
     folder: Annotated[Path, typer.Argument(help="A deployment, or its server's part.")],
     watch: Annotated[bool, typer.Option("--watch", help="Look again every two seconds, until Ctrl-C.")] = False,

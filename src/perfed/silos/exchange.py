@@ -103,6 +103,7 @@ class Exchange:
             lost = self.away.get(client)
             absent = f"not at the link for {time.monotonic() - lost:.0f} s" if lost is not None else ""
             self.why[client] = absent or f"no answer within {self.patience.deadline:g} s"
+            self._told("decision", client, accepted=False, why=self.why[client])
         return dict(sorted(self.got.items()))
 
     def _open(self) -> set[int]:
@@ -144,6 +145,7 @@ class Exchange:
             return
         try:
             self.got[client] = self.accept(self.asks[client], reply.answer)
+            self._told("decision", client, accepted=True)
         except WireError as wrong:
             self._refused(client, str(wrong))
         except Exception as wrong:  # whatever an answer does to who reads it costs only its silo
@@ -152,4 +154,11 @@ class Exchange:
     def _refused(self, client: int, why: str) -> None:
         self.out.add(client)
         self.why[client] = why
+        self._told("refusal", client, why=why[:300])
         self.refuse(client, why)
+
+    def _told(self, what: str, client: int, **said: Any) -> None:
+        """Write what was decided about a client's answer into the log of a carrier that keeps one."""
+        if (audit := getattr(self.carrier, "audit", None)) is not None:
+            ask = self.asks[client]
+            audit.note(what, client=client, experiment=ask.experiment, train=ask.train, score=ask.score, **said)

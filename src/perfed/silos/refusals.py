@@ -17,6 +17,7 @@ CODES = {
     "settings": "the experiment's settings cannot be right there",
     "state": "the private state that the message builds on is missing or damaged there",
     "message": "the message could not be read",
+    "log": "the silo's audit log cannot be written or was changed",
     "failed": "something failed at the silo",
 }
 

@@ -5,8 +5,9 @@ import json
 import logging
 import time
 from dataclasses import replace
+from typing import Any
 
-from .. import __version__
+from .. import __version__, chain
 from ..errors import InputError, PerfedError
 from ..evaluate.scores import Score
 from ..runs.states import fingerprint
@@ -15,6 +16,7 @@ from ..transport import Private, one_thread
 from ..wire import encode
 from . import keep
 from .assignment import Assignment, assign
+from .audit import Audit, sized, told
 from .config import SiloConfig
 from .messages import Ask, SiloAnswer, pack, unpack
 from .newcomer import newcomer, opened
@@ -28,22 +30,25 @@ log = logging.getLogger("perfed.silo")
 class Silo:
     """Answers requests; whatever goes wrong is an answer that says so, and a line in the silo's own log."""
 
-    def __init__(self, config: SiloConfig) -> None:
-        self.config = config
+    def __init__(self, config: SiloConfig, audit: Audit | None = None) -> None:
+        self.config, self.audit = config, audit
         self._last: tuple[str, Assignment] | None = None  # data and network stay loaded between messages
 
     def answer(self, ask: Ask) -> SiloAnswer:
         """Return the answer to a request."""
         plain = SiloAnswer(experiment=ask.experiment, client=ask.client, base=ask.base, train=ask.train, score=ask.score)
         try:
+            self._told("ask", **told(ask))
             with one_thread():
-                return self._answer(ask, plain)
+                found = self._answer(ask, plain)
+            self._told("answer", train=ask.train, score=ask.score, scored=len(found.scores), **sized(found.body))
+            return found
         except PerfedError as refused:
-            self._log(ask, str(refused))
+            self._log(ask, str(refused), code_of(refused))
             return replace(plain, refused=code_of(refused))
         except Exception as failed:
             log.exception("a request failed")
-            self._log(ask, f"{type(failed).__name__}: {failed}")
+            self._log(ask, f"{type(failed).__name__}: {failed}", code_of(failed))
             return replace(plain, refused=code_of(failed))
 
     def _answer(self, ask: Ask, plain: SiloAnswer) -> SiloAnswer:
@@ -57,6 +62,7 @@ class Silo:
             if ask.train is not None and states.answer(ask.train, request) is None:
                 policy.admit_training(ask.train, states.trained, states.today)
             job = self._assigned(ask, policy, states)
+            self._told("decision", allowed=True, policy=chain.seal(vars(policy)))
             if ask.verb == "hello":
                 return replace(plain, facts=job.facts)
             if ask.verb == "join":
@@ -135,8 +141,20 @@ class Silo:
             self._last = (same, assign(self.config, ask, policy, states))
         return self._last[1]
 
-    def _log(self, ask: Ask, why: str) -> None:
+    def _told(self, what: str, **said: Any) -> None:
+        """Write a record of the audit log; without it nothing is done."""
+        try:
+            if self.audit is not None:
+                self.audit.note(what, **said)
+        except PerfedError as broken:
+            raise Refused("log", str(broken)) from broken
+
+    def _log(self, ask: Ask, why: str, code: str) -> None:
         log.warning("refused: %s", why)
+        try:
+            self._told("refusal", train=ask.train, score=ask.score, code=code, why=why)
+        except Refused as broken:
+            log.error("the audit log cannot be written: %s", broken)
         keep.note(self.config.state / "refused.jsonl", experiment=ask.experiment, client=ask.client, round=ask.train, why=why)
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from ...errors import PerfedError
 from .. import keep
+from ..audit import Audit, Audited
 from ..conductor import Conductor
+from . import signing
 from .carrier import LinkCarrier
 from .certificates import Roster
 
@@ -22,7 +24,7 @@ def main(folder: Path) -> None:
                 return
             carrier = LinkCarrier(folder, Roster(folder))
             try:
-                Conductor(folder, carrier).conduct()
+                Conductor(folder, Audited(carrier, Audit(folder / "audit", signing.own(folder)))).conduct()
             finally:
                 carrier.close()
     except PerfedError as refused:

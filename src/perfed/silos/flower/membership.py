@@ -12,11 +12,13 @@ from ...runs import parse
 from ...runs.experiment import Experiment
 from ...runs.folder import RunFolder, SeedFolder
 from ...runs.states import read_state
+from ..audit import Audit
 from ..conductor import Conductor, described
 from ..facts import AGREED
 from ..keep import busy
 from ..seed import Saved, SeedAtServer
 from ..terms import Terms
+from . import signing
 from .address import address
 from .layout import Address, limits, write_silo
 
@@ -47,6 +49,7 @@ def add(folder: Path, name: str, source: dict[str, Any] | None = None, allowed: 
     config = {"client": number, "called": name, "data": {settings.data.name: own | ({"classes": classes} if classes else {})}}
     made = write_silo(folder, number, config, permits, Address(host=where["host"], port=where["port"]))
     _put(server, terms, added=terms.added + 1, names=terms.names | {name: number})
+    Audit(server / "audit", signing.own(server)).note("decision", added=number, name=name)
     return made
 
 
@@ -59,6 +62,7 @@ def remove(folder: Path, name: str) -> dict[str, Any]:
         raise InputError(f"{name} is the last silo of this deployment; without it there is none")
     _put(server, terms, removed=[*terms.removed, number], least=min(terms.least, len(left)))
     (server / "keys" / f"silo-{number}.pub").unlink(missing_ok=True)
+    Audit(server / "audit", signing.own(server)).note("decision", removed=number, name=name)
     runs = {run.path.name: _part(run, number) for run in RunFolder.inside(server / "runs")}
     inside = {run: rounds for run, rounds in runs.items() if rounds}
     return {"silo": number, "name": name, "left": left, "runs": inside, "remains": _remains(name, inside, folder)}
@@ -105,6 +109,7 @@ def _begin(former: SeedFolder, new: SeedFolder, gone: int, settings: Experiment,
     server = read_state(former.snapshots[at], job.made.server, job.one.store, job.made.template)
     nothing = torch.zeros(members, dtype=torch.int64)
     digests = torch.zeros(members, 32, dtype=torch.uint8)
+    new.begin()
     for line in former.lines.read():
         if line["round"] <= at:
             new.lines.append(line)

@@ -8,10 +8,12 @@ from dataclasses import replace
 from multiprocessing.connection import Listener
 from pathlib import Path
 
-from ...errors import WireError
+from ...errors import PerfedError, WireError
+from ..audit import Audit
 from ..config import SiloConfig
 from ..messages import Ask, SiloAnswer, pack, unpack
 from ..silo import Silo
+from . import signing
 
 log = logging.getLogger("perfed.silo")
 
@@ -21,7 +23,8 @@ class Resident:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.silo = Silo(SiloConfig.load(path))
+        self.audit = Audit(path.parent / "audit", signing.own(path.parent))
+        self.silo = Silo(SiloConfig.load(path), self.audit)
 
     def answer(self, head: str, body: bytes) -> tuple[str, bytes]:
         """Return the silo's answer to a message."""
@@ -38,6 +41,8 @@ class Resident:
     def foreign(self, why: str) -> tuple[str, bytes]:
         """Refuse a message that is none of perfed's."""
         log.warning("refused a message that is none of perfed's: %s", why)
+        with contextlib.suppress(PerfedError):
+            self.audit.note("refusal", code="message", why=why[:300])
         return pack(SiloAnswer(experiment="", client=self.silo.config.client, base=-1, refused="message"))
 
 
