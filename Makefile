@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup run test test-random test-order test-trackers test-flower lint docs docs-serve hooks bench clean
+.PHONY: setup run test test-random test-order test-trackers test-flower test-ray lint docs docs-serve hooks bench clean
 
 setup: .venv/ready
 
@@ -17,17 +17,17 @@ run: setup
 	$(BIN)/perfed compare examples/main.yaml
 
 test: setup lint
-	$(BIN)/python -m pytest -n 2 -m "not slow and not flower"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not flower and not ray"
 
 # property tests with other examples every time, and many of them
 test-random: setup
-	$(BIN)/python -m pytest -n 2 -m "hypothesis and not slow and not flower" --hypothesis-profile=random
+	$(BIN)/python -m pytest -n 2 -m "hypothesis and not slow and not flower and not ray" --hypothesis-profile=random
 
 # the tests of make test in an order that is new every time; SEED=… repeats one
 test-order: SEED ?= $(shell date +%s)
 test-order: setup
 	@echo "order $(SEED)"
-	$(BIN)/python -m pytest -n 2 -m "not slow and not flower" --random-order --random-order-bucket=global --random-order-seed=$(SEED)
+	$(BIN)/python -m pytest -n 2 -m "not slow and not flower and not ray" --random-order --random-order-bucket=global --random-order-seed=$(SEED)
 
 # trackers against the real libraries, which are large and so no part of setup
 test-trackers: setup
@@ -36,6 +36,11 @@ test-trackers: setup
 
 test-flower: setup
 	$(BIN)/python -m pytest -m flower
+
+# cells, clients and kills on small Ray clusters of this machine; Ray is large and so no part of setup
+test-ray: setup
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[ray]"
+	$(BIN)/python -m pytest -m ray tests/on_ray
 
 lint: setup
 	$(BIN)/ruff check .

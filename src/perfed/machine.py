@@ -20,6 +20,7 @@ EXTRAS = {
     "tensorboard": "tensorboard",
     "mlflow": "mlflow",
     "wandb": "wandb",
+    "ray": "ray",
 }
 
 
@@ -35,6 +36,12 @@ def facts() -> dict[str, Any]:
         "machine": {"system": platform.platform(), "processor": _processor(), "cores": os.cpu_count(), "kernels": kernels},
         "threads": 1,
     }
+
+
+def kind() -> dict[str, Any]:
+    """Return what a record says of a machine that rounds were run on: its name, and what its arithmetic depends on."""
+    kinds = {"processor": _processor(), "system": f"{platform.system()} {platform.machine()}", "torch": version("torch")}
+    return {"name": platform.node(), **kinds}
 
 
 def _commit() -> str | None:

@@ -14,7 +14,7 @@ EXPERIMENT = ("Experiment", "runs/experiment.py")
 SETS = ("data/catalogue.py", "data/domain_sets.py")  # where the entries of data sets are
 PARTITION = tuple(f"partition/{name}.py" for name in ("owned", "pooled", "clientwise", "grouped"))
 MODEL = tuple(f"models/{name}.py" for name in ("alexnet", "cnn", "digits", "efficientnet", "mlp", "resnet", "sensors", "text"))
-GROUPS = ("budget", "sampling", "privacy", "join", "inputs", "text")  # settings that are made of others
+GROUPS = ("budget", "sampling", "privacy", "join", "inputs", "text", "engine")  # settings that are made of others
 CHOICES = ("method", "partition", "model", "data")  # settings that are a name, whose options stand behind a dot
 SAID = {  # of what has no line of its own in the source
     "inputs.crop": "pad training pictures by so many black pixels, then cut the old size out at random; needs augment=true",
@@ -38,7 +38,8 @@ EXAMPLES = {
     "data.client": "hospital", "data.columns": "columns.json", "data.decimal": ",", "data.domains": "art_painting,photo",
     "data.drop": "patient,comment", "data.label": "diagnosis", "data.missing": "-999,unknown", "data.scale": "client",
     "data.size": "64", "data.standardise": "hospital,hospital", "data.task": "regression", "data.test": "is_test",
-    "data.text": "review", "device": "cuda", "inputs.mean": "60,120,0.5", "inputs.size": "32", "inputs.std": "10,20,0.1",
+    "data.text": "review", "device": "cuda",
+    "engine.gpus": "0.25", "engine.memory": "8", "inputs.mean": "60,120,0.5", "inputs.size": "32", "inputs.std": "10,20,0.1",
     "keep": "best", "method": "fedcp", "method.step": "0.01", "model": "cnn",
     "model.adapters": "query,value", "model.alpha": "16", "model.rank": "8", "model.sha256": "9f86d081884c7d65",
     "model.features": "128", "model.hidden": "128,64",
@@ -124,10 +125,11 @@ def _part(part: str) -> tuple[Setting, ...]:
         "privacy": ("Privacy", "privacy/settings.py"),
         "join": ("Join", "sampling.py"),
         "inputs": ("Wishes", "data/inputs.py"),
+        "engine": ("Engine", "runs/engine.py"),
     }
     if part in GROUPS:
         own = sources.fields(*records[part]) if part in records else sources.options("tokenised", "data/text.py")
-        return tuple(_setting(f"{part}.{field.name}", field) for field in own)
+        return tuple(_setting(part if field.name == "name" else f"{part}.{field.name}", field) for field in own)
     return tuple(_chosen(part, {"partition": _partitions, "model": _models, "data": _data}[part]()))
 
 

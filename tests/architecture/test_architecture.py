@@ -19,7 +19,7 @@ LAYERS = [
     ["progress", "rounds", "sampling", "transport", "privacy", "evaluate", "advice", "reference", "listing"],
     ["methods", "method", "wire", "server", "federation", "task"],
     ["local", "partition", "models", "data"],
-    ["trees", "keys", "chain", "disk", "shapes", "units", "errors", "sources", "words", "httpd"],
+    ["cluster", "trees", "keys", "chain", "disk", "shapes", "units", "errors", "sources", "words", "httpd"],
 ]
 ORDER = [name for names in LAYERS for name in names]
 LEVEL = {name: place for place, name in enumerate(ORDER)}

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 import warm
 
+from perfed.disk import locked
+
 PATIENCE = 900  # seconds after which something hangs; nothing here takes a minute on a quiet machine
 SMALL = ["clients=4", "rounds=3", "partition=iid", "budget.lr=0.05", "data.fraction=0.2"]
 
@@ -168,6 +170,19 @@ def test_a_comparison_in_the_background_of_a_script_ends_when_asked_to(tmp_path:
     process.terminate()
     assert process.wait(PATIENCE) != 0
     assert all((path.parent / "checkpoint.json").exists() for path in lines)
+
+
+def test_the_cells_of_a_killed_comparison_end_with_it(tmp_path: Path) -> None:
+    """Nobody can ask them to any more: they notice by themselves, and what they had done is there to go on from."""
+    job = ["methods=local,fedavg", "data=digits", "clients=4", "rounds=5000", "partition=iid", "workers=2"]
+    process = warm.Warm(["compare", *job, f"out={tmp_path}", "name=it"])
+    seeds = [tmp_path / "it" / method / "seed-0" for method in ("local", "fedavg")]
+    warm.reached(process, lambda: all(count(path / "rounds.jsonl") > 2 for path in seeds))
+    process.kill()
+    for path in seeds:
+        with locked(path / "lock", wait=True) as held:  # had only when whoever trains there is gone
+            assert held and json.loads((path / "checkpoint.json").read_text())["round"] > 1
+            assert count(path / "rounds.jsonl") < 5000
 
 
 def test_a_comparison_always_shows_majority_and_local(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import typer.core
 
 from .analyze import analyze
 from .attend import attended
+from .cells import cell, cells
 from .data import app as data_app
 from .deploy import app as deploy_app
 from .deploy import silo_app
@@ -46,6 +47,9 @@ Words = Annotated[
     typer.Argument(metavar="[FILE.yaml] [key=value]...", help="Settings: a YAML file, then overrides.", autocompletion=complete),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable result on standard output.")]
+Prepare = Annotated[
+    bool, typer.Option("--prepare", help="Only make the folder, whose cells `perfed cell` trains; see `perfed cells`.")
+]
 
 
 def _version(asked: bool) -> None:
@@ -66,7 +70,7 @@ def start(
 
 
 @app.command()
-def run(settings: Words = None, json: Json = False) -> None:
+def run(settings: Words = None, prepare: Prepare = False, json: Json = False) -> None:
     """Train one method over its seeds and keep the record in a folder.
 
     Common settings: method, method.*, model, data, partition, partition.*, clients, rounds, seeds, budget.lr|epochs|
@@ -78,7 +82,10 @@ def run(settings: Words = None, json: Json = False) -> None:
     file, overrides = words(settings)
     asked = parse.load(file, overrides)
     with attended(len(asked.seeds) * (asked.rounds + 1), asked.method.name) as job:
-        done = train(asked, job.on_round, _command("run", settings), job.begun)
+        done = train(asked, job.on_round, _command("run", settings), job.begun, prepare)
+    if prepare:
+        _show_prepared(done.path, json)
+        return
     _show(done.summary, json)
 
 
@@ -86,6 +93,7 @@ def run(settings: Words = None, json: Json = False) -> None:
 def resume(
     run: Annotated[Path, typer.Argument(help="A run's, a comparison's or a race's folder.")],
     rounds: Annotated[int | None, typer.Option(help="Go on to so many rounds in all, more than were asked for.")] = None,
+    engine: Annotated[str | None, typer.Option(help="Who trains what is left: processes or ray; default: as it began.")] = None,
     json: Json = False,
 ) -> None:
     """Finish an interrupted run, comparison or race, bit for bit as if it had never stopped, or give a run more rounds."""
@@ -94,32 +102,36 @@ def resume(
     from ..errors import InputError
     from ..results import conclude
     from ..runs import compare as comparing
+    from ..runs.experiment import Experiment
     from ..runs.folder import CompareFolder
     from ..runs.race.folder import RaceFolder
     from ..runs.run import left, opened
     from ..runs.run import resume as train
 
+    other = None if engine is None else Experiment(engine=engine).engine
     if RaceFolder.there(run):
         if rounds is not None:
             raise InputError("a race has the rounds that its plan gives it; race anew with more")
+        if other is not None:
+            raise InputError("a race goes on with the engine that its plan names; leave --engine out")
         resumed(run, json)
         return
     if CompareFolder.there(run):
         began = perf_counter()
         with attended(sum(left(found, rounds) for found in CompareFolder(run).runs), "compare") as job:
             job.folder = run
-            folder = comparing.resume(run, job.on_round, rounds)
+            folder = comparing.resume(run, job.on_round, rounds, other)
         _show_comparison(conclude(folder, perf_counter() - began), json)
         return
     found = opened(run)
     with attended(left(found, rounds), found.experiment.method.name) as job:
         job.folder = run
-        train(found, job.on_round, rounds)
+        train(found, job.on_round, rounds, None, other)
     _show(found.summary, json)
 
 
 @app.command()
-def compare(settings: Words = None, json: Json = False) -> None:
+def compare(settings: Words = None, prepare: Prepare = False, json: Json = False) -> None:
     """Compare methods on the same splits, seeds and budgets: methods=fedavg,fedper,fedcp and settings as for run.
 
     fedcp.align=1 sets a field of one method; methods=fedcp,fedcp:align=0 compares a method with its variant.
@@ -132,7 +144,10 @@ def compare(settings: Words = None, json: Json = False) -> None:
     file, overrides = words(settings)
     asked, began = comparing.load(file, overrides), perf_counter()
     with attended(asked.total, "compare") as job:
-        folder = comparing.run(asked, job.on_round, _command("compare", settings), job.begun)
+        folder = comparing.run(asked, job.on_round, _command("compare", settings), job.begun, prepare)
+    if prepare:
+        _show_prepared(folder.path, json)
+        return
     _show_comparison(conclude(folder, perf_counter() - began), json)
 
 
@@ -178,6 +193,8 @@ def doctor(json: Json = False) -> None:
         raise typer.Exit(1)
 
 
+app.command()(cells)
+app.command()(cell)
 app.command()(race)
 app.command()(tune)
 app.command()(report)
@@ -231,6 +248,14 @@ def _show_comparison(found: dict[str, Any], json: bool) -> None:
     emit({k: v for k, v in found.items() if k not in ("columns", "rows")}, json, show)
 
 
+def _show_prepared(folder: Path, json: bool) -> None:
+    from ..runs.array import cells as named
+
+    found = [own.name for own in named(folder)]
+    told = f"{len(found)} cells; `perfed cell {folder} {found[0]}` trains one, `perfed resume {folder}` all that are left"
+    emit({"run": str(folder), "cells": found}, json, lambda: note(told, out=True))
+
+
 def _warn(summaries: Mapping[str, dict[str, Any]]) -> None:
     from ..report.names import title
     from ..report.tables import ran_away, still_rising
@@ -242,6 +267,9 @@ def _warn(summaries: Mapping[str, dict[str, Any]]) -> None:
     rises = {names[name]: summary["rising"]["rise"] for name, summary in summaries.items() if summary.get("rising")}
     if rises:
         note(still_rising(rises), out=True)
+    kinds = list(dict.fromkeys(kind for summary in summaries.values() for kind in summary.get("machines", ())))
+    if kinds:
+        note(f"Rounds were run on {len(kinds)} kinds of machines ({'; '.join(kinds)}): bits may differ between them.", out=True)
 
 
 def _command(verb: str, settings: list[str] | None) -> str:

@@ -36,6 +36,7 @@ def paper(
         Path | None, typer.Option(help="Copy the table's runs here without their states; `--show --out` shows them again.")
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Run nothing; say what would be run, its time and its disk.")] = False,
+    prepare: Annotated[bool, typer.Option("--prepare", help="Only make the cells' folders, which `perfed cell` trains.")] = False,
     workers: Annotated[int | None, typer.Option(help="Cells at once; default: one per core.")] = None,
     json: Json = False,
 ) -> None:
@@ -57,6 +58,9 @@ def paper(
     work = Work(recipe, plans(recipe, asked), out, _command(), workers, flat, at_most)
     if plan:
         _plan(work, json)
+        return
+    if prepare:
+        _prepare(work)
         return
     if not show:
         _run(work)
@@ -93,6 +97,17 @@ def _run(work: Any) -> None:
         run(work, job.on_round, None if sys.stderr.isatty() else note)
     for said in analyse(work):
         note(said)
+
+
+def _prepare(work: Any) -> None:
+    from ..errors import InputError
+    from ..papers.plan import runnable
+    from ..papers.run import prepare
+
+    if work.patience is not None:
+        raise InputError("--until-flat is this command's own rule, which `perfed cell` does not know; leave it out of --prepare")
+    runnable(work.plans)
+    prepare(work, note)
 
 
 def _keep(work: Any, folder: Path) -> None:

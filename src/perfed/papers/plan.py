@@ -170,7 +170,7 @@ def _client(reading: Reading, published: Flat, made: Experiment) -> tuple[str, i
     return ("", place) if place < len(domains) else (f"{made.data.name} has only {len(domains)} domains", None)
 
 
-HOW = ("transport", "workers", "device", "checkpoint", "memory")  # change how a cell runs, not what
+HOW = ("transport", "workers", "device", "checkpoint", "memory", "engine")  # change how a cell runs, not what
 _OF_DATA = ("data", "model", "inputs", "clients", "partition.classes")
 
 
@@ -180,7 +180,9 @@ def _reduced(recipe: Recipe, published: Flat, made: Experiment, said: str, named
     notes = [said] if said else []
     for key in sorted(set(published) | set(ours), key=_order):
         before, after = published.get(key), ours.get(key)
-        if key in ("seeds", "snapshots", *HOW) or key not in (*published, *named, "data.fraction") or _same(before, after):
+        if key.partition(".")[0] in ("seeds", "snapshots", *HOW) or _same(before, after):
+            continue
+        if key not in (*published, *named, "data.fraction"):
             continue
         if said and key not in ("data.fraction", *named) and key.startswith(_OF_DATA):
             continue  # the stand-in has other options

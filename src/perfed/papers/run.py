@@ -117,11 +117,14 @@ def run(work: Work, on_round: OnRound | None = None, note: Note | None = None) -
         work.done += 1
         tell(note, f"{work.done} of {count}: {cell.run.path.name} seed {cell.seed}")
 
+    for settings in todo.values():
+        settings.engine.check()
     with ExitStack() as locks:
         workers = min(work.workers or os.cpu_count() or 1, count)
         if any(settings.device != "cpu" for settings in todo.values()):
             workers = 1
-        parallel.train(_cells(work, todo, locks, note), workers, on_round, refused, done)
+        engine = next((settings.engine for settings in todo.values()), None)
+        parallel.train(_cells(work, todo, locks, note), workers, on_round, refused, done, engine)
     for key, settings in work.unique.items():
         folder = work.cell(key)
         if folder.complete and not work.left(key, settings):
@@ -129,6 +132,15 @@ def run(work: Work, on_round: OnRound | None = None, note: Note | None = None) -
             if all(folder.seed(seed).finished() for seed in asked.seeds):
                 sum_up(folder)
     remember(work)
+
+
+def prepare(work: Work, note: Note | None = None) -> None:
+    """Make the folders of the cells that are not there yet, and train none; `perfed cell` does."""
+    (work.out / "cells").mkdir(parents=True, exist_ok=True)
+    with ExitStack() as locks:
+        made = sum(1 for _ in _cells(work, work.unique, locks, note))
+    remember(work)
+    tell(note, f"{made} cells to train in {work.out}; `perfed cells {work.out} --list` names them, `perfed cell` trains one")
 
 
 def tell(note: Note | None, text: str) -> None:

@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDE = 4  # panels in a row
-HOW = ("out", "name", "track", "workers", "checkpoint", "memory", "snapshots")  # where and how a run is done, not what it is
+HOW = (
+    "out",
+    "name",
+    "track",
+    "workers",
+    "checkpoint",
+    "memory",
+    "snapshots",
+    "engine",
+)  # where and how a run is done, not what it is
 
 
 def render(found: Raced) -> str:
@@ -170,7 +179,7 @@ def train(found: Raced) -> str:
     run = found.records[found.winner]
     usual = flat(Experiment().plain())
     known = {key: value for key, value in flat(run.settings).items() if value is not None and value != usual.get(key)}
-    known = {key: value for key, value in known.items() if key not in HOW}
+    known = {key: value for key, value in known.items() if key.partition(".")[0] not in HOW}
     must = {"method": flat(run.settings)["method"], "data": flat(run.settings)["data"]}
     words = [f"{key}={_written(value)}" for key, value in (must | known).items() if ".object" not in key]
     return shlex.join(["perfed", "run", *words])

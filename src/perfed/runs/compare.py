@@ -18,6 +18,7 @@ from ..trackers import check
 from . import parallel, parse
 from .assemble import Assembled, SharedData, kind_of, samples_of
 from .choice import Choice, record
+from .engine import Engine
 from .experiment import Experiment
 from .folder import CompareFolder, RunFolder, fresh
 from .run import Begun, begin, extend, extensible, known, reshared, sum_up
@@ -157,9 +158,12 @@ def _field(name: str, value: str) -> dict[str, Any]:
     return {name: parse.value_of(value)}
 
 
-def run(asked: Lineup, on_round: OnRound | None = None, command: str = "", begun: Begun | None = None) -> CompareFolder:
-    """Run every method over every seed; return the folder, of which ``begun`` hears when it is made."""
+def run(
+    asked: Lineup, on_round: OnRound | None = None, command: str = "", begun: Begun | None = None, prepare: bool = False
+) -> CompareFolder:
+    """Run every method over every seed, or only ``prepare`` that; return the folder, of which ``begun`` hears when it is made."""
     check(asked.first.track)
+    asked.first.engine.check()
     samples = samples_of(asked.first)
     asked = Lineup(tuple(settled(one, samples) for one in asked.experiments))
     shared, first = SharedData.of(asked.first, samples), asked.first
@@ -171,7 +175,7 @@ def run(asked: Lineup, on_round: OnRound | None = None, command: str = "", begun
     if begun:
         begun(folder.path, "\n".join(filter(None, (introduced(first, shared), faster(made)))))
     del made
-    return train(folder, list(zip(runs, named, strict=True)), shared, on_round)
+    return folder if prepare else train(folder, list(zip(runs, named, strict=True)), shared, on_round)
 
 
 def faster(made: Sequence[Assembled]) -> str:
@@ -180,8 +184,10 @@ def faster(made: Sequence[Assembled]) -> str:
     return said[0] if all(said) else ""
 
 
-def resume(path: Path | str, on_round: OnRound | None = None, rounds: int | None = None) -> CompareFolder:
-    """Finish the cells of an interrupted comparison, or go on with all of them to more rounds."""
+def resume(
+    path: Path | str, on_round: OnRound | None = None, rounds: int | None = None, engine: Engine | None = None
+) -> CompareFolder:
+    """Finish the cells of an interrupted comparison, or go on with all of them to more rounds, on ``engine`` if one is given."""
     folder = CompareFolder(path)
     runs = folder.runs
     for found in runs:
@@ -192,6 +198,8 @@ def resume(path: Path | str, on_round: OnRound | None = None, rounds: int | None
         for found in runs:
             extend(found, rounds)
     asked = [known(found) for found in runs]
+    if engine is not None:
+        asked = [own.but(engine=engine) for own in asked]
     return train(folder, list(zip(runs, asked, strict=True)), reshared(runs[0], asked[0]), on_round)
 
 
@@ -206,7 +214,7 @@ def train(
         for place, asked in runs
         if not place.seed(seed).finished(asked.rounds)
     ]
-    parallel.train(iter(cells), workers(first, len(cells)), on_round)
+    parallel.train(iter(cells), workers(first, len(cells)), on_round, engine=first.engine)
     for place, _ in runs:
         sum_up(place)
     return folder

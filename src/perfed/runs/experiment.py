@@ -19,9 +19,10 @@ from ..privacy import Privacy
 from ..sampling import Join, Sampling
 from . import code
 from .choice import Choice, name_of, record, recorded, sentence
+from .engine import Engine
 
 # what changes how a run is done, not what it is
-_ELSEWHERE = ("transport", "workers", "device", "out", "name", "checkpoint", "snapshots", "keep", "memory", "track")
+_ELSEWHERE = ("transport", "workers", "device", "out", "name", "checkpoint", "snapshots", "keep", "memory", "track", "engine")
 # what version 0.1.0 did not have: at its default it leaves a digest as it was
 _SINCE = ("metrics", "choose", "protocol", "unseen", "join", "loss", "privacy")
 _BUDGET_SINCE = ("steps", "balance")
@@ -75,6 +76,7 @@ class Experiment(BaseModel):
         keep: which state a finished run leaves on disk: the ``last``, the ``best`` on validation data, or ``none``.
         memory: GiB of private states held in memory before they go to files.
         track: who else hears of every round: ``tensorboard``, ``mlflow``, ``wandb``.
+        engine: who trains the cells of a study: ``processes``, ``ray``, or an `Engine`'s fields as a mapping.
 
     Raises:
         InputError: one sentence about the first setting that cannot be right, with the nearest name.
@@ -128,15 +130,18 @@ class Experiment(BaseModel):
     keep: Literal["last", "best", "none"] = "last"  # which state a finished run leaves on disk; best is chosen on validation data
     memory: float = 4.0  # GiB of private states held in memory before they go to files
     track: tuple[str, ...] = ()  # who else hears of every round: tensorboard, mlflow, wandb
+    engine: Engine = Engine()
 
     def __init__(self, **given: Any) -> None:
         for name in given:
             if name not in type(self).model_fields:
                 raise advice.unknown(str(name), given)
         advice.check(given)
-        if isinstance(given.get("privacy"), str):
-            given["privacy"] = {"name": given["privacy"]}
-        for name, kind in (("budget", Budget), ("sampling", Sampling), ("privacy", Privacy), ("join", Join)):
+        for name in ("privacy", "engine"):
+            if isinstance(given.get(name), str):
+                given[name] = {"name": given[name]}
+        records = {"budget": Budget, "sampling": Sampling, "privacy": Privacy, "join": Join, "engine": Engine}
+        for name, kind in records.items():
             if isinstance(given.get(name), dict):
                 given[name] = record(kind, given[name], f"{name}.")
         try:

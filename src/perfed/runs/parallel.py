@@ -1,34 +1,14 @@
-"""Many runs at once: one process per method and seed, as many as there are cores."""
+"""The seam for cells: a study hands them over here, and an engine trains them."""
 
-import multiprocessing as mp
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterator
-from multiprocessing.connection import Connection, wait
-from typing import Any, NamedTuple
 
-import torch
-
-from ..errors import PerfedError, RunError
-from ..progress import word
-from .assemble import SharedData
-from .experiment import Experiment
-from .folder import RunFolder
+from ..errors import PerfedError
+from . import processes
+from .cells import Cell as Cell
+from .cells import Ears, Refused
+from .engine import Engine
 from .run import train as train_seed
-from .seed import OnRound, Stop
-
-Refused = Callable[["Cell", str], None]  # a cell and why it could not be trained
-
-
-class Cell(NamedTuple):
-    """One seed of one run, with the data it needs."""
-
-    run: RunFolder
-    experiment: Experiment
-    seed: int
-    shared: SharedData
-    stop: Stop | None = None  # ends the seed before its last round
+from .seed import OnRound
 
 
 def train(
@@ -37,108 +17,34 @@ def train(
     on_round: OnRound | None = None,
     refused: Refused | None = None,
     done: Callable[[Cell], None] | None = None,
+    engine: Engine | None = None,
 ) -> None:
-    """Train every cell; ``refused`` hears of one that cannot be trained, without it the first such ends everything."""
-    if workers < 2:
+    """Train every cell; ``refused`` hears of one that cannot be trained, without it the first such ends everything.
+
+    Args:
+        cells: what is to be trained.
+        workers: how many at once on this machine; a cluster knows itself how many.
+        on_round: hears of every round.
+        refused: hears of a cell that cannot be trained.
+        done: hears of a cell that is done.
+        engine: who trains them; by default processes of this machine.
+    """
+    ears = Ears(on_round, refused, done)
+    if engine is not None and engine.name == "ray":
+        from .rays import drive
+
+        drive.train(cells, engine, ears)
+    elif workers < 2:
         for cell in cells:
-            try:
-                train_seed(cell.run, cell.experiment, cell.seed, cell.shared, on_round, cell.stop)
-            except PerfedError as wrong:
-                _refuse(cell, str(wrong), refused)
-            else:
-                _tell(cell, done)
-        return
-    context, alive = mp.get_context("fork"), dict[Connection, tuple[Any, Cell]]()
-    left = True
-    before = _terminable()
-    try:
-        while left or alive:
-            while left and len(alive) < workers:
-                started = next(cells, None)
-                if started is None:
-                    left = False
-                    break
-                here, there = context.Pipe()
-                process = context.Process(target=_train, args=(started, there))
-                process.start()
-                there.close()
-                alive[here] = process, started
-            for pipe in wait(list(alive)) if alive else ():  # waiting for nobody would be for ever
-                _listen(pipe, alive, on_round, refused, done)  # type: ignore[arg-type]
-    finally:
-        for process, _ in alive.values():
-            if process.is_alive():
-                os.kill(process.pid, signal.SIGINT)  # lets a cell write its checkpoint
-            process.join()
-        if before is not None:
-            signal.signal(signal.SIGTERM, before)
-
-
-def _terminable() -> Any:
-    """Let a request to end be an interruption, so that cells end too and write their checkpoints."""
-    if threading.current_thread() is not threading.main_thread():
-        return None
-
-    def interrupt(_number: int, _frame: Any) -> None:
-        raise KeyboardInterrupt
-
-    return signal.signal(signal.SIGTERM, interrupt)
-
-
-def _listen(
-    pipe: Connection,
-    alive: dict[Connection, tuple[Any, Cell]],
-    on_round: OnRound | None,
-    refused: Refused | None,
-    done: Callable[[Cell], None] | None,
-) -> None:
-    try:
-        told = pipe.recv()
-    except EOFError:
-        process, cell = alive.pop(pipe)
-        process.join()
-        _refuse(cell, f"its process ended unexpectedly (exit code {process.exitcode}); resume goes on", refused)
-        return
-    if isinstance(told, tuple):
-        if on_round:
-            on_round(*told)
-        return
-    process, cell = alive.pop(pipe)
-    process.join()
-    if told == "interrupted":
-        raise KeyboardInterrupt
-    if told == "done":
-        _tell(cell, done)
+            _here(cell, ears)
     else:
-        _refuse(cell, told, refused)
+        processes.train(cells, workers, ears)
 
 
-def _tell(cell: Cell, done: Callable[[Cell], None] | None) -> None:
-    if done:
-        done(cell)
-
-
-def _refuse(cell: Cell, why: str, refused: Refused | None) -> None:
-    if refused is None:
-        raise RunError(f"{cell.experiment.method.name}, seed {cell.seed}: {why}")
-    refused(cell, why)
-
-
-def _train(cell: Cell, pipe: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a script ignores it by inheritance
-    torch.set_num_threads(1)  # a forked process has none of its parent's threads and would wait for them for ever
-    alone = cell.experiment.but(workers=1)
+def _here(cell: Cell, ears: Ears) -> None:
     try:
-        train_seed(
-            cell.run,
-            alone,
-            cell.seed,
-            cell.shared,
-            lambda seed, done: pipe.send((seed, word(done, cell.run.path.name))),
-            cell.stop,
-        )
-        pipe.send("done")
+        train_seed(cell.run, cell.experiment, cell.seed, cell.shared, ears.on_round, cell.stop)
     except PerfedError as wrong:
-        pipe.send(str(wrong))
-    except KeyboardInterrupt:
-        pipe.send("interrupted")
+        ears.refuse(cell, str(wrong))
+    else:
+        ears.finish(cell)

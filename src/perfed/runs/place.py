@@ -1,6 +1,6 @@
 """One seed of a run on disk: its files' names, and how each is written, read and locked."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -88,6 +88,18 @@ class SeedFolder:
 
     def put_transport(self, found: Mapping[str, Any]) -> None:
         put_json(self.path / "transport.json", found)
+
+    @property
+    def machines(self) -> list[dict[str, Any]]:
+        """Where the rounds were run: the machines in turn, each with the round after which it took over."""
+        path = self.path / "machines.json"
+        return list(get_object(path)["machines"]) if path.exists() else []
+
+    def add_machine(self, kind: Mapping[str, Any], after: int) -> None:
+        """Note that the rounds after ``after`` are run on this machine."""
+        known = [own for own in self.machines if own["after"] < after]
+        if not known or any(known[-1][name] != value for name, value in kind.items()):
+            put_json(self.path / "machines.json", {"machines": [*known, {"after": after, **kind}]})
 
     @property
     def final(self) -> dict[str, Any] | None:
@@ -260,3 +272,9 @@ class SeedFolder:
     def note(self, name: str) -> Path:
         """Return where a result of this seed's own is kept, such as an attack's."""
         return self.path / f"{name}.json"
+
+
+def kinds_of(seeds: Iterable[SeedFolder]) -> list[str]:
+    """Return the kinds of machines that seeds ran on; where there are several, bits may differ between them."""
+    told = [own for place in seeds for own in place.machines]
+    return list(dict.fromkeys(f"{own['processor']}, {own['system']}, torch {own['torch']}" for own in told))

@@ -1,8 +1,6 @@
 """A run: begin it in a folder, train its seeds, go on with it, sum it up."""
 
-import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -11,10 +9,6 @@ from typing import Any
 from .. import machine
 from ..data import Samples
 from ..errors import InputError, RunError
-from ..evaluate.newcomers import newcomers
-from ..evaluate.others import others
-from ..evaluate.rising import rising
-from ..evaluate.summary import majority, runaway, summarise
 from ..trackers import check, following
 from ..trackers.tracker import About
 from ..transport import SAME, Transport
@@ -22,19 +16,30 @@ from ..transport.flops import per_step
 from . import code
 from .assemble import SharedData, samples_of, stretched, there
 from .choice import Choice
+from .engine import Engine
 from .experiment import Experiment
 from .folder import CompareFolder, RunFolder, fresh
 from .parse import flat
+from .place import kinds_of
 from .seed import OnRound, Seed, Stop
 from .settle import introduced, settled
+from .sums import digests as digests
+from .sums import summed as summed
 from .unseen import clients_of, kept_out
 
 Begun = Callable[[Path, str], None]  # the folder, and who the clients are
 
 
-def run(experiment: Experiment, on_round: OnRound | None = None, command: str = "", begun: Begun | None = None) -> RunFolder:
-    """Run an experiment from the start in a folder of its own; ``begun`` hears which, and who the clients are."""
+def run(
+    experiment: Experiment,
+    on_round: OnRound | None = None,
+    command: str = "",
+    begun: Begun | None = None,
+    prepare: bool = False,
+) -> RunFolder:
+    """Run an experiment from the start in a folder of its own, or only ``prepare`` that; ``begun`` hears who the clients are."""
     check(experiment.track)
+    experiment.engine.check()
     samples = samples_of(experiment)
     experiment = settled(experiment, samples)
     shared = SharedData.of(experiment, samples)
@@ -42,7 +47,7 @@ def run(experiment: Experiment, on_round: OnRound | None = None, command: str = 
     folder = begin(experiment, shared, command)
     if begun:
         begun(folder.path, "\n".join(filter(None, (introduced(experiment, shared), made.faster()))))
-    return finished(folder, experiment, shared, on_round)
+    return folder if prepare else finished(folder, experiment, shared, on_round)
 
 
 def rehearse(experiment: Experiment, on_round: OnRound | None = None) -> dict[int, Seed]:
@@ -51,6 +56,8 @@ def rehearse(experiment: Experiment, on_round: OnRound | None = None) -> dict[in
         raise InputError(f"track={','.join(experiment.track)} is for runs that are recorded; say where, such as out='runs'")
     if experiment.keep != "last":
         raise InputError(f"keep={experiment.keep} is for runs that are recorded; say where, such as out='runs'")
+    if experiment.engine.name == "ray":
+        raise InputError("engine=ray is for runs that are recorded; say where, such as out='runs'")
     samples = samples_of(experiment)
     experiment = settled(experiment, samples)
     shared, ended = SharedData.of(experiment, samples), {}
@@ -66,7 +73,11 @@ def rehearse(experiment: Experiment, on_round: OnRound | None = None) -> dict[in
 
 
 def resume(
-    folder: RunFolder, on_round: OnRound | None = None, rounds: int | None = None, given: Mapping[str, Any] | None = None
+    folder: RunFolder,
+    on_round: OnRound | None = None,
+    rounds: int | None = None,
+    given: Mapping[str, Any] | None = None,
+    engine: Engine | None = None,
 ) -> RunFolder:
     """Finish a run where its last checkpoint left it, or go on to more rounds; a finished run is left as it is.
 
@@ -75,8 +86,11 @@ def resume(
         on_round: hears of every round.
         rounds: how many it shall have in all, where that is more than were asked for.
         given: objects that cannot be found by name again: method, model, data.
+        engine: who trains what is left, where that is another than the run began with.
     """
     experiment = known(folder, given)
+    if engine is not None:
+        experiment = experiment.but(engine=engine)
     for what in ("method", "model", "data"):  # refuse before anything is written
         there(what, getattr(experiment, what))
     folder.fits()
@@ -88,8 +102,15 @@ def resume(
 
 def finished(folder: RunFolder, experiment: Experiment, shared: SharedData, on_round: OnRound | None) -> RunFolder:
     """Train what is left of every seed, and sum the run up."""
-    for seed in experiment.seeds:
-        train(folder, experiment, seed, shared, on_round)
+    if experiment.engine.name == "ray":
+        from .parallel import Cell
+        from .parallel import train as train_cells
+
+        left = [seed for seed in experiment.seeds if not folder.seed(seed).finished(experiment.rounds)]
+        train_cells((Cell(folder, experiment, seed, shared) for seed in left), 1, on_round, engine=experiment.engine)
+    else:
+        for seed in experiment.seeds:
+            train(folder, experiment, seed, shared, on_round)
     sum_up(folder)
     return folder
 
@@ -105,6 +126,12 @@ def known(folder: RunFolder, given: Mapping[str, Any] | None = None) -> Experime
         again = Experiment(method=thing, budget=experiment.budget).method.made if what == "method" else thing
         code.same(choice.known, again, what)
         changed[what] = choice.model_copy(update={"made": again})
+    return located(folder, experiment.but(**changed))
+
+
+def located(folder: RunFolder, experiment: Experiment) -> Experiment:
+    """Return a run's experiment with the user's own code where it lies on this machine; code that changed is refused."""
+    changed: dict[str, Any] = {}
     noted = folder.manifest.get("code") or {}
     for what, reference in code.unchanged(experiment.own, noted, folder.code).items():
         if what in ("method", "model"):
@@ -212,6 +239,7 @@ def train(
         one = Seed(shared.assemble(experiment, seed), place)
         one.restore()
         transport = _transport(folder, one)
+        place.add_machine(machine.kind(), one.first)
         began = perf_counter()
         try:
             with following(experiment.track, _about(folder, one), len(one.made.federation), on_round) as heard:
@@ -274,51 +302,17 @@ def sum_up(folder: RunFolder) -> dict[str, Any]:
     lines = {seed: place.lines.read() for seed, place in seeds.items()}
     (folder.path / "summary.json").unlink(missing_ok=True)  # never one that does not fit
     folder.put_manifest(folder.manifest | {"transport": transports} | counted | ({"stopped": stopped} if stopped else {}))
+    kinds = kinds_of(seeds.values())
     summary = {
         "method": asked.method.name,
         **summed(asked, lines, {seed: place.clients for seed, place in seeds.items()}),
         "transport": transports[str(asked.seeds[0])]["name"],
         "run": str(folder.path),
+        **({"machines": kinds} if len(kinds) > 1 else {}),
         **digests({seed: str(final["digest"]) for seed, final in finals.items()}),
     }
     folder.put_summary(summary)
     return folder.summary
-
-
-def summed(asked: Experiment, lines: Mapping[int, list[dict[str, Any]]], who: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the figures of a run from the lines of its seeds."""
-    total = {way: sum(line[f"bytes_{way}"] for own in lines.values() for line in own) for way in ("up", "down")}
-    options = {"report": asked.report, "best": asked.best, "series": asked.series, "choose": asked.choose}
-    rise = rising(lines, report=asked.report, series=asked.series)
-    new = newcomers(lines, asked.report)
-    return {
-        "rounds": asked.rounds,
-        "seeds": list(asked.seeds),
-        "seconds": round(sum(line["seconds"] for own in lines.values() for line in own), 3),
-        "choose": asked.choose,
-        "accuracy": summarise(lines, **options),
-        "metrics": others(lines, **options),
-        "majority": majority(who),
-        **({"privacy": _spent(asked, lines)} if asked.privacy.on else {}),
-        **({"unseen": new} if new else {}),
-        "runaway": {str(seed): since for seed, own in lines.items() if (since := runaway(own)) is not None},
-        "rising": rise._asdict() if rise else None,
-        "bytes_up": total["up"],
-        "bytes_down": total["down"],
-    }
-
-
-def _spent(asked: Experiment, lines: Mapping[int, list[dict[str, Any]]]) -> dict[str, Any]:
-    """Return what noise was asked for and what was spent, by the seed that spent most."""
-    spent = [float(own[-1]["privacy"]["epsilon"]) for own in lines.values() if own and "privacy" in own[-1]]
-    return {"epsilon": max(spent, default=0.0), **asdict(asked.privacy)}
-
-
-def digests(found: Mapping[int, str]) -> dict[str, Any]:
-    """Return the digest of a run, and that of every seed."""
-    whole = list(found.values())
-    joined = whole[0] if len(whole) == 1 else hashlib.sha256("".join(whole).encode()).hexdigest()
-    return {"digest": joined, "digests": {str(seed): own for seed, own in found.items()}}
 
 
 def opened(path: Path | str) -> RunFolder:

@@ -75,6 +75,7 @@ def run(
     """Run a race in a folder of its own; ``begun`` hears which, ``note`` what happens, ``total`` how many rounds there are."""
     first = wanted.experiments[0]
     check(first.track)
+    first.engine.check()
     made = ready(wanted, note)
     plan = made.plan
     decided = hashlib.sha256("".join(own.experiment.digest() for own in plan.racers).encode()).hexdigest()
@@ -243,7 +244,8 @@ def _train(job: Contest, going: Mapping[str, Sequence[Candidate]], rung: int) ->
         one = who[cell.run.path.name][0]
         one.score, one.why = None, why
 
-    parallel.train(iter(cells), workers(job.plan.racers[0].experiment, len(cells)), job.on_round, fell)
+    first = job.plan.racers[0].experiment
+    parallel.train(iter(cells), workers(first, len(cells)), job.on_round, fell, engine=first.engine)
     for one, racer in who.values():
         if not one.why:
             lines = job.folder.candidate(racer.name, one.number).seed(job.plan.seed).lines

@@ -1,0 +1,262 @@
+"""Hand cells to a Ray cluster, longest first; hear of them; and hand one over again whose worker was lost."""
+
+import logging
+import os
+import secrets
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ... import __version__, cluster
+from ...data.mapped import LARGE
+from ...disk import put
+from ...errors import PerfedError, RunError
+from ...progress import LOGGER
+from ..cells import Cell, Ears
+from ..engine import Engine
+from ..processes import terminable
+from .travel import packed, take
+from .weigh import Weight, weigh
+from .worker import News, Order, work
+
+AHEAD = 2  # cells that wait at the cluster beyond those that it has room for, so that no worker waits for this process
+LOOK = 1.0  # seconds between looks at the cluster's size
+SILENT = 10.0  # seconds without an answer after which the head is taken for lost
+GRACE = 60.0  # seconds in which interrupted cells write their checkpoints and send them
+
+
+@dataclass(eq=False)
+class Attempt:
+    """A cell on its way: what it weighs, and how often it lost its worker since its last checkpoint."""
+
+    cell: Cell
+    weight: Weight
+    lost: int = 0
+    reached: int | None = None
+    warned: bool = False
+    held: ExitStack = field(default_factory=ExitStack)  # the folder's lock, where the folder travels
+
+
+class HeadLost(Exception):
+    """The cluster's head does not answer any more."""
+
+
+class Drive:
+    """A study on a cluster."""
+
+    def __init__(self, cells: Iterable[Cell], engine: Engine, ears: Ears) -> None:
+        self.engine, self.ears = engine, ears
+        self.ray: Any = None
+        self.queue: list[Attempt] = []
+        self.running: dict[Any, Attempt] = {}
+        self.data: dict[int, Any] = {}  # what all cells of a comparison share, once in the cluster's memory
+        self.tokens: dict[Path, tuple[str, str]] = {}
+        weights: dict[Path, Weight] = {}
+        for cell in cells:
+            try:
+                if cell.run.path not in weights:
+                    weights[cell.run.path] = weigh(cell, self.engine)
+            except PerfedError as wrong:
+                self.ears.refuse(cell, str(wrong))
+            else:
+                self.queue.append(Attempt(cell, weights[cell.run.path].left(cell)))
+        self.queue.sort(key=lambda own: -own.weight.work)
+
+    def train(self, ray: Any) -> None:
+        """Train every cell that is left; the longest is handed over first."""
+        self.ray, self.slots, self.looked, self.heard = ray, 0, -LOOK, time.monotonic()
+        self.head = cluster.head(ray)
+        self.task = ray.remote(max_retries=0, scheduling_strategy="SPREAD", num_returns="streaming")(work)
+        try:
+            while self.queue or self.running:
+                self._look()
+                self._hand_over()
+                self._listen(LOOK)
+        except KeyboardInterrupt:
+            self._interrupt()
+            raise
+        except PerfedError:
+            raise
+        except Exception as broken:
+            if cluster.answers(self.head):
+                raise
+            raise HeadLost from broken
+        finally:
+            self._end()
+
+    def _look(self) -> None:
+        """See, every so often, that the head is there and how large the cluster is."""
+        now = time.monotonic()
+        if now - self.looked < LOOK:
+            return
+        while not cluster.answers(self.head):
+            if time.monotonic() - self.heard > SILENT:
+                raise HeadLost
+            time.sleep(LOOK)
+        self.heard = self.looked = time.monotonic()
+        self.slots = int(cluster.size(self.ray) / max(self.engine.cpus, 0.01))
+
+    def _hand_over(self) -> None:
+        while self.queue and len(self.running) < self.slots + AHEAD:
+            own = self.queue[0]
+            if not own.warned and not cluster.fits(self.ray, own.weight.resources):
+                own.warned = True
+                LOGGER.warning(
+                    "%s wants %s, which no machine of the cluster has; it waits for one (engine.cpus, engine.gpus and "
+                    "engine.memory ask for less)",
+                    own.cell.title,
+                    own.weight.said,
+                )
+            self._start(own)
+            self.queue.pop(0)
+
+    def _start(self, own: Attempt) -> None:
+        cell = own.cell
+        own.reached = cell.run.seed(cell.seed).reached
+        token = self._token(cell.run.path.parent) if self.engine.folder != "travels" else None
+        parcel = None if self.engine.folder == "shared" else self.ray.put(packed(cell.run, cell.seed))
+        order = Order(str(cell.run.path.resolve()), cell.experiment, cell.seed, cell.stop, token, parcel, __version__)
+        self.running[self.task.options(**own.weight.options).remote(order, self._shared(cell))] = own
+
+    def _token(self, folder: Path) -> tuple[str, str]:
+        """Lay down a file by which a worker tells whether it sees this folder, and not another of the same name."""
+        if folder not in self.tokens:
+            path, secret = folder.resolve() / f".seen-{secrets.token_hex(4)}", secrets.token_hex(16)
+            put(path, secret.encode())
+            self.tokens[folder] = str(path), secret
+        return self.tokens[folder]
+
+    def _shared(self, cell: Cell) -> Any:
+        """Return a cell's data as the cluster holds them; what lies in a large file is read where it is needed."""
+        shared = cell.shared
+        large = shared.samples.x.numel() * shared.samples.x.element_size() > LARGE
+        if large and cell.experiment.data.made is None:
+            return None
+        if id(shared) not in self.data:
+            _by_value(self.ray, cell)
+            self.data[id(shared)] = self.ray.put(shared)
+        return self.data[id(shared)]
+
+    def _listen(self, seconds: float) -> None:
+        """Hear what there is within some seconds."""
+        if not self.running:
+            return
+        ready, _ = self.ray.wait(list(self.running), num_returns=1, timeout=seconds)
+        for stream in ready:
+            own = self.running[stream]
+            try:
+                news: News = self.ray.get(next(stream))
+            except StopIteration:
+                self._lost(stream, own, "it ended without a word")
+            except self.ray.exceptions.RayTaskError as failed:
+                self._leave(stream, own)
+                self.ears.refuse(own.cell, _said(failed))
+            except self.ray.exceptions.RayError as lost:
+                self._lost(stream, own, type(lost).__name__)
+            else:
+                self._take(stream, own, news)
+
+    def _take(self, stream: Any, own: Attempt, news: News) -> None:
+        place = own.cell.run.seed(own.cell.seed)
+        if news.began is not None and not news.began["shared"]:
+            if self.engine.folder == "shared":
+                self._leave(stream, own)
+                raise RunError(f"a worker on {news.began['name']} does not see '{place.path}'; engine.folder=travels sends it")
+            own.held.enter_context(place.alone())
+        if news.parcel is not None:
+            take(place, news.parcel, list(news.names))
+        for seed, told in news.words:
+            if self.ears.on_round:
+                self.ears.on_round(seed, told)
+        if news.ended is None:
+            return
+        self._leave(stream, own)
+        if news.ended == "done":
+            self.ears.finish(own.cell)
+        elif news.ended == "interrupted":
+            raise KeyboardInterrupt
+        else:
+            self.ears.refuse(own.cell, news.ended)
+
+    def _leave(self, stream: Any, own: Attempt) -> None:
+        del self.running[stream]
+        own.held.close()
+
+    def _lost(self, stream: Any, own: Attempt, why: str) -> None:
+        """Hand a cell over again whose worker is gone; it goes on from its last checkpoint."""
+        self._leave(stream, own)
+        reached = own.cell.run.seed(own.cell.seed).reached
+        own.lost = 1 if reached != own.reached else own.lost + 1
+        if own.lost > self.engine.retries:
+            self.ears.refuse(own.cell, f"its worker was lost {own.lost} times without a new checkpoint ({why}); resume goes on")
+            return
+        since = "the start" if reached is None else f"round {reached}"
+        LOGGER.log(logging.WARNING, "%s lost its worker (%s); it goes on elsewhere from %s", own.cell.title, why, since)
+        self.queue.insert(0, own)
+
+    def _interrupt(self) -> None:
+        """Ask cells to end; take the checkpoints that they send."""
+        for stream in self.running:
+            self.ray.cancel(stream)
+        until = time.monotonic() + GRACE
+        self.queue.clear()
+        while self.running and time.monotonic() < until:
+            with suppress(KeyboardInterrupt, PerfedError):
+                self._listen(LOOK)
+            self.queue.clear()  # what was lost meanwhile is not begun again
+
+    def _end(self) -> None:
+        """Let go of the cluster; what is still running there is stopped, and in the queue again."""
+        there = cluster.answers(self.head)
+        for stream, own in list(self.running.items()):
+            if there:
+                with suppress(Exception):
+                    self.ray.cancel(stream, force=True)
+            self._leave(stream, own)
+            self.queue.append(own)
+        self.data.clear()
+        for path, _ in self.tokens.values():
+            Path(path).unlink(missing_ok=True)
+        self.tokens.clear()
+
+
+def train(cells: Iterable[Cell], engine: Engine, ears: Ears) -> None:
+    """Train every cell on a Ray cluster; when its head is lost, wait for it and go on."""
+    drive, begun = Drive(cells, engine, ears), False
+    with terminable():
+        while drive.queue:
+            try:
+                with cluster.joined(engine.address) as ray:
+                    begun = True
+                    drive.train(ray)
+            except HeadLost:
+                LOGGER.warning("the head of the Ray cluster is gone; this waits for it, and `perfed resume` goes on at any time")
+            except cluster.NoCluster:
+                if not begun or engine.address == "local":
+                    raise
+                time.sleep(LOOK)
+
+
+def _said(failed: Exception) -> str:
+    """Return what went wrong at a worker before a cell could speak for itself."""
+    cause = getattr(failed, "cause", None) or failed
+    if isinstance(cause, PerfedError):
+        return str(cause)
+    return f"{type(cause).__name__}: {(str(cause).strip().splitlines() or [''])[-1]}"
+
+
+def _by_value(ray: Any, cell: Cell) -> None:
+    """Let classes of the user's own files travel with their objects: a worker cannot import them."""
+    asked = cell.experiment
+    made = [getattr(asked, what).made for what in ("method", "model", "data")] + [m for m in asked.metrics if callable(m)]
+    for thing in made:
+        name = getattr(thing if callable(thing) and hasattr(thing, "__module__") else type(thing), "__module__", "")
+        module = sys.modules.get(str(name))
+        file = getattr(module, "__file__", None) or ""
+        own = module is not None and name != "__main__" and not str(name).startswith("perfed.") and "site-packages" not in file
+        if own and file and not file.startswith(os.path.dirname(os.__file__)):  # noqa: PTH120
+            ray.cloudpickle.register_pickle_by_value(module)

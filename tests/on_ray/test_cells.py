@@ -1,0 +1,130 @@
+"""Cells on a Ray cluster end in the bits of this machine's processes, whatever becomes of the machines meanwhile."""
+
+import json
+import logging
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Nodes, left_behind
+from study import digests, lineup
+
+from perfed.errors import RunError
+from perfed.runs import compare
+from perfed.runs.rays import drive
+
+pytestmark = pytest.mark.ray
+pytest.importorskip("ray")
+
+
+@pytest.mark.parametrize("folder", ["auto", "travels"])
+def test_two_of_three_machines_are_lost_and_one_comes(
+    nodes: Any, reference: dict[str, Any], tmp_path: Path, folder: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """24 cells; the moments are drawn among the rounds, and so is who dies."""
+    there: Nodes = nodes(1, 1, 1)
+    drawn = random.Random(len(folder))
+    first, second = sorted(drawn.sample(range(150, 1100), 2))
+    events = {first: "kill", (first + second) // 2: "add", second: "kill"}
+    heard = [0]
+
+    def on_round(_seed: int, _done: Any) -> None:
+        heard[0] += 1
+        match events.get(heard[0]):
+            case "kill":
+                there.kill(drawn.choice(there.cluster.worker_nodes and sorted(there.cluster.worker_nodes, key=str)))
+            case "add":
+                there.add(1)
+
+    asked = lineup(tmp_path, engine={"name": "ray", "address": there.address, "folder": folder})
+    with caplog.at_level(logging.WARNING, "perfed"):
+        found = compare.run(asked, on_round)
+    assert digests(found.path) == reference
+    assert len(there.cluster.worker_nodes) == 2 and heard[0] > second
+    assert "lost its worker" in caplog.text
+    assert not list(found.path.glob(".seen-*")) and not list(found.path.rglob("*.half"))
+    seed = found.runs[0].seed(0)
+    assert seed.machines[0]["after"] == 0 and {"name", "processor", "system", "torch"} < seed.machines[0].keys()
+
+
+def test_the_head_is_restarted_and_the_study_goes_on(nodes: Any, reference: dict[str, Any], tmp_path: Path) -> None:
+    from ray.cluster_utils import Cluster
+
+    there: Nodes = nodes(1)
+    job = ["methods=fedavg,fedper", "seeds=0,1", "data.fraction=0.3", "clients=4", "rounds=60", "partition=iid"]
+    job += ["transport=serial", "checkpoint=0", f"out={tmp_path}", "name=it", "engine=ray", f"engine.address={there.address}"]
+    perfed = [sys.executable, "-c", "from perfed.cli import main; main()", "compare", *job]
+    said = tmp_path / "said"
+    with said.open("w") as file, subprocess.Popen(perfed, stderr=file, stdout=subprocess.DEVNULL) as study:
+        while study.poll() is None and not list(tmp_path.glob("it/*/seed-*/checkpoint.json")):
+            time.sleep(0.05)
+        for node in (there.cluster.head_node, *there.cluster.worker_nodes):
+            node.kill_all_processes(check_alive=False, allow_graceful=False, wait=True)
+        there.cluster.worker_nodes.clear()
+        there.cluster.head_node = None
+        while study.poll() is None and "head of the Ray cluster is gone" not in said.read_text():
+            time.sleep(0.2)
+        head = {"num_cpus": 1, "object_store_memory": 80 << 20, "include_dashboard": False, "memory": 8 << 30}
+        host, _, port = there.address.partition(":")
+        there.cluster = Cluster(
+            initialize_head=True, head_node_args=head | {"gcs_server_port": int(port), "node_ip_address": host}
+        )
+        assert study.wait(300) == 0, said.read_text()
+    found = digests(tmp_path / "it")
+    for name in ("fedavg", "fedper"):
+        assert found[name] == {seed: reference[name][seed] for seed in ("0", "1")}
+
+
+def test_an_interrupted_study_sends_its_checkpoints_and_resumes(nodes: Any, reference: dict[str, Any], tmp_path: Path) -> None:
+    """Without a shared folder the checkpoints travel when a key is pressed, and nothing is left running."""
+    there: Nodes = nodes(1, 1)
+    heard = [0]
+
+    def on_round(_seed: int, _done: Any) -> None:
+        heard[0] += 1
+        if heard[0] == 20:
+            signal.raise_signal(signal.SIGINT)
+
+    asked = lineup(tmp_path, ("fedper",), checkpoint=1e6, engine={"name": "ray", "address": there.address, "folder": "travels"})
+    with pytest.raises(KeyboardInterrupt):
+        compare.run(asked, on_round)
+    reached = [json.loads(path.read_text())["round"] for path in tmp_path.glob("it/*/seed-*/checkpoint.json")]
+    assert reached and not any("work" in said and said.startswith("ray::") for said in left_behind())
+    assert digests(compare.resume(tmp_path / "it").path)["fedper"] == reference["fedper"]
+
+
+def test_a_cell_that_kills_its_worker_each_time_is_given_up(nodes: Any, tmp_path: Path) -> None:
+    """A cell that is done in by its own code is refused after some tries; others are not kept from ending."""
+    there: Nodes = nodes(1)
+    own = tmp_path / "deadly.py"
+    own.write_text("import os\nfrom perfed.methods.fedavg import FedAvg\nclass Deadly(FedAvg):\n"
+                   "    def local(self, *given):\n        os._exit(3)\n")  # fmt: skip
+    asked = lineup(tmp_path, (f"{own}:Deadly",), (0,), engine={"name": "ray", "address": there.address, "retries": 1})
+    with pytest.raises(RunError, match="lost 2 times without a new checkpoint"):
+        compare.run(asked)
+
+
+def test_a_folder_that_workers_do_not_see_is_not_taken_for_theirs(nodes: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    """A folder of the same name on another machine is another folder: only who reads what was laid down there sees it."""
+    there: Nodes = nodes(1)
+    monkeypatch.setattr(drive.Drive, "_token", lambda self, folder: (str(folder / "compare.json"), "something else"))
+    engine = {"name": "ray", "address": there.address}
+    with pytest.raises(RunError, match="does not see .* engine.folder=travels sends it"):
+        compare.run(lineup(tmp_path / "a", ("fedavg",), (0,), engine=engine | {"folder": "shared"}))
+    found = compare.run(lineup(tmp_path / "b", ("fedavg",), (0,), engine=engine))
+    assert found.runs[0].seed(0).finished(60)
+
+
+def test_a_cluster_of_this_studys_own_ends_with_it(reference: dict[str, Any], tmp_path: Path) -> None:
+    before = set(left_behind())
+    found = compare.run(lineup(tmp_path, ("fedcac",), (0, 1), engine={"name": "ray", "address": "local"}))
+    assert digests(found.path)["fedcac"] == {seed: reference["fedcac"][seed] for seed in ("0", "1")}
+    waiting = threading.Event()
+    while set(left_behind()) - before:
+        waiting.wait(0.2)  # Ray's own helpers notice by themselves; a study that leaves one hangs here

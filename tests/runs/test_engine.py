@@ -1,0 +1,147 @@
+"""Cells by name, folders that travel, and engines: one seam, the same bits; nothing here needs Ray."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from perfed.cli.commands import app
+from perfed.disk import locked
+from perfed.errors import InputError, MissingExtra
+from perfed.runs import compare, parse
+from perfed.runs.assemble import SharedData
+from perfed.runs.experiment import Experiment
+from perfed.runs.folder import CompareFolder, RunFolder
+from perfed.runs.rays import travel, worker
+from perfed.runs.run import begin
+
+SMALL: dict[str, Any] = {"clients": 3, "rounds": 3, "partition": "iid", "transport": "serial", "checkpoint": 0}
+SMALL["data"] = {"name": "digits", "fraction": 0.1}
+WORDS = ["clients=3", "rounds=3", "partition=iid", "transport=serial", "data.fraction=0.1"]
+
+
+def perfed(*words: Any, code: int = 0) -> str:
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == code, (done.output, done.exception)
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    asked = Experiment(**SMALL, seeds=(0, 1), out=tmp_path_factory.mktemp("straight"), name="it")
+    found = compare.run(compare.listed(["fedper"], asked))
+    return {f"{run.path.name}/seed-{n}": own for run in found.runs for n, own in run.summary["digests"].items()}
+
+
+def test_the_engine_is_recorded_and_is_no_part_of_what_is_trained() -> None:
+    asked = parse.load(None, ["engine=ray", "engine.address=local", "engine.gpus=0.25"])
+    assert (asked.engine.name, asked.engine.address, asked.engine.gpus) == ("ray", "local", 0.25)
+    assert asked.digest() == Experiment().digest()
+    assert parse.build(yaml.safe_load(yaml.safe_dump(asked.plain()))) == asked
+    with pytest.raises(InputError, match="say engine=ray too"):
+        parse.load(None, ["engine.address=local"])
+    with pytest.raises(InputError, match="Ray's client port"):
+        parse.load(None, ["engine=ray", "engine.address=ray://127.0.0.1:10001"])
+    with pytest.raises(InputError, match="'processes' or 'ray'"):
+        parse.load(None, ["engine=slurm"])
+
+
+def test_without_ray_one_sentence_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    asked = Experiment(**SMALL, out=tmp_path, engine="ray")
+    with pytest.raises(MissingExtra, match=r"ray is not installed; pip install .*\[ray\]"):
+        compare.run(compare.listed(["fedper"], asked))
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_array_of_cells_ends_in_the_bits_of_a_comparison(tmp_path: Path, straight: dict[str, str]) -> None:
+    """Any order, twice the same, and resume finds nothing left but to sum up."""
+    study = tmp_path / "it"
+    made = json.loads(
+        perfed("compare", "methods=fedper", *WORDS, "seeds=0,1", f"out={tmp_path}", "name=it", "--prepare", "--json")
+    )
+    names = perfed("cells", study, "--list").split()
+    assert names == made["cells"] == ["fedper/seed-0", "fedper/seed-1", "local/seed-0", "local/seed-1"]
+    assert {own["state"] for own in json.loads(perfed("cells", study, "--json"))} == {"waiting"}
+    found = {name: json.loads(perfed("cell", study, name, "--json"))["digest"] for name in reversed(names)}
+    assert found == straight
+    before = (study / "fedper" / "seed-0" / "final.json").stat().st_mtime_ns
+    assert straight["fedper/seed-0"] in perfed("cell", study, "fedper/seed-0")
+    assert (study / "fedper" / "seed-0" / "final.json").stat().st_mtime_ns == before
+    assert perfed("cells", study, "--list", "--left") == ""
+    perfed("resume", study)
+    assert CompareFolder(study).runs[0].summary["digests"] == {"0": straight["fedper/seed-0"], "1": straight["fedper/seed-1"]}
+
+
+def test_a_cell_is_never_trained_twice_at_once(tmp_path: Path) -> None:
+    run = begin(asked := Experiment(**SMALL, out=tmp_path, name="it"), SharedData.of(asked))
+    with locked(run.seed(0).path / "lock"):
+        assert "running" in perfed("cells", run.path)
+        done = CliRunner().invoke(app, ["cell", str(run.path), "seed-0"])
+        assert "is being trained by another process" in str(done.exception)
+    done = CliRunner().invoke(app, ["cell", str(run.path), "seed-9"])
+    assert "no cell" in str(done.exception) and "did you mean 'seed-0'?" in str(done.exception)
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_worker_trains_where_it_sees_the_folder_and_else_sends_its_own(
+    tmp_path: Path, straight: dict[str, str], monkeypatch: pytest.MonkeyPatch, seen: bool
+) -> None:
+    """The folder here follows the worker's after every checkpoint: it can go on from any of them."""
+    asked = Experiment(**SMALL, method="fedper", out=tmp_path, name="it")
+    run = begin(asked, shared := SharedData.of(asked))
+    (tmp_path / "token").write_text("ours" if seen else "somebody's")
+    parcels = {"it": travel.packed(run, 0)}
+    monkeypatch.setattr(worker, "imported", lambda: type("Ray", (), {"get": staticmethod(parcels.get)}))
+    monkeypatch.setattr(worker, "PAUSE", 0.0)
+    order = worker.Order(str(run.path), asked, 0, None, (str(tmp_path / "token"), "ours"), "it")
+    told, reached = [], []
+    for news in worker.work(order, shared):
+        told.append(news)
+        if news.parcel is not None:
+            travel.take(run.seed(0), news.parcel, list(news.names))
+            reached.append(run.seed(0).reached)
+            assert len(list(run.seed(0).path.glob("checkpoint-*.safetensors"))) == 1
+    assert told[0].began is not None and told[0].began["shared"] is seen and told[-1].ended == "done"
+    assert [word.number for news in told for _, word in news.words] == [0, 1, 2, 3]
+    assert bool(reached) is not seen and run.seed(0).final["digest"] == straight["fedper/seed-0"]  # type: ignore[index]
+    older = list(worker.work(order._replace(version="0.0.0"), shared))
+    assert len(older) == 1 and "install the same on all machines" in str(older[0].ended)
+
+
+def test_a_parcel_is_laid_down_so_that_a_kill_leaves_a_state_to_go_on_from(tmp_path: Path, monkeypatch: Any) -> None:
+    """What points to a file is written after it; only then do files go that nobody points to any more."""
+    place = RunFolder(tmp_path).add_seed(0)
+    old = {"checkpoint.json": b"1", "checkpoint-1.safetensors": b"old", "rounds.jsonl": b"a"}
+    travel.take(place, old, list(old))
+    written: list[str] = []
+
+    def put(path: Path, content: bytes) -> None:
+        written.append(path.name)
+        assert (place.path / "checkpoint-1.safetensors").exists()
+        path.write_bytes(content)
+
+    monkeypatch.setattr(travel, "put", put)
+    new = {"final.json": b"{}", "checkpoint.json": b"2", "rounds.jsonl": b"ab", "checkpoint-2.safetensors": b"new"}
+    travel.take(place, new, list(new))
+    assert written == ["checkpoint-2.safetensors", "rounds.jsonl", "checkpoint.json", "final.json"]
+    assert {path.name for path in place.path.iterdir()} == set(new)
+
+
+def test_a_record_names_the_machines_and_warns_when_kinds_differ(tmp_path: Path) -> None:
+    run = begin(asked := Experiment(**SMALL, out=tmp_path, name="it"), SharedData.of(asked))
+    perfed("resume", run.path)
+    (own,) = run.seed(0).machines
+    assert own["after"] == 0 and "machines" not in run.summary
+    run.seed(0).add_machine({name: own[name] for name in ("name", "processor", "system", "torch")}, 2)
+    assert len(run.seed(0).machines) == 1  # the same one went on
+    run.seed(0).add_machine({"name": "b", "processor": "another", "system": own["system"], "torch": own["torch"]}, 2)
+    said = perfed("resume", run.path)
+    assert "Rounds were run on 2 kinds of machines" in said and "another" in said
+    assert len(run.summary["machines"]) == 2
+    shutil.rmtree(run.path)
