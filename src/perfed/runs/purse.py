@@ -13,7 +13,7 @@ from .folder import SeedFolder
 Participants = Callable[[int], Sequence[int]]  # of a round
 
 
-class Purse:
+class Allowance:
     """Counts what is spent; without ``privacy=`` it is empty and says nothing.
 
     In simulation a round that is done again gives the same bits, so what was spent follows from the rounds alone. At silos noise

@@ -16,7 +16,7 @@ from ..transport import Transport, choose
 from ..trees import Tree
 from .assemble import Assembled
 from .folder import SeedFolder
-from .purse import Purse
+from .purse import Allowance
 from .states import digest, read_state
 
 OnRound = Callable[[int, Round], None]  # seed, what the round produced
@@ -54,7 +54,7 @@ class Seed:
         self.history: list[dict[str, Any]] = []  # the rounds, where there is no folder for them
         self.stopped: dict[str, Any] | None = None  # why it ended before its last round
         self.best: Mapping[str, Any] | None = None  # the validated round so far, where its state is kept
-        self.purse = Purse(made, folder, self._participants, away=self.away)
+        self.purse = Allowance(made, folder, self._participants, away=self.away)
         if desk is not None and made.experiment.keep != "last":
             raise InputError(f"keep={made.experiment.keep} has no effect here: the states of silos stay with them")
         if made.experiment.keep == "best" and not any(map(len, made.federation.validation)):
