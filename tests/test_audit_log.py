@@ -155,9 +155,8 @@ def test_after_a_kill_a_valid_prefix_is_left_and_the_log_goes_on(node: Path, tmp
     key, draw, before = signing.public(node / "node.pub"), random.Random(5), 0
     for _ in range(3):
         process = subprocess.Popen([sys.executable, "-c", WRITER, str(node), str(tmp_path)], env=os.environ)
-        end = time.monotonic() + 300
         while _lines(tmp_path) < before + draw.randrange(3, 30):
-            assert process.poll() is None and time.monotonic() < end
+            assert process.poll() is None
             time.sleep(0.001)
         process.send_signal(signal.SIGKILL)
         process.wait()

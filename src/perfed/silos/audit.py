@@ -75,7 +75,7 @@ class Audit:
             with disk.writing(self.path), open(self.path, "ab", opener=_own) as file:
                 file.write(text)
                 file.flush()
-                os.fsync(file.fileno())
+                os.fsync(file.fileno())  # a line that was told is on the disk
             keep.put(self.head, _signed(lines, last, self.key))
             self._at = size + len(text), lines, last
 
