@@ -10,7 +10,7 @@ import torch
 from perfed import testing, trees
 from perfed.errors import MethodError
 from perfed.local import Budget
-from perfed.methods.fedfomo import Down, FedFomo
+from perfed.methods.fedfomo import Down, FedFomo, Kept
 from perfed.methods.local import Local
 
 Arrays = dict[str, np.ndarray]
@@ -51,6 +51,59 @@ def test_three_rounds_by_hand() -> None:
         moved += shares
     assert {0.0, 1.0} <= set(moved)  # some round took the other's model, some kept one's own
     np.testing.assert_allclose(play.logits(0, byhand.X[0]), byhand.logits(w[0], byhand.X[0]), atol=1e-4)
+
+
+def test_three_rounds_of_the_releases_rule_by_hand() -> None:
+    """Gains count from the model before the last training, and one's own trained model is judged with the others."""
+    play = byhand.Play(FedFomo(baseline="before", explore=0.0, budget=byhand.BUDGET))
+    w, before, shares = [byhand.START, byhand.START], [byhand.START, byhand.START], []
+    for number in (1, 2, 3):
+        held, answered = [], []
+        for i in (0, 1):
+            play.number = max(play.number, 1)
+            (x, y), aside = parts(play, i)
+            base, gains = before[i], []
+            for model in (w[1 - i], w[i]) if number > 1 else ():
+                far = np.sqrt(sum(((model[k] - base[k]) ** 2).sum() for k in base))
+                gains.append((byhand.loss(base, *aside) - byhand.loss(model, *aside)) / (far + 1e-5))
+            useful = np.maximum(gains or [0.0, 0.0], 0)
+            share = useful / useful.sum() if useful.sum() else np.array([0.0, 1.0])  # nobody gained: one's own goes on
+            start = {k: base[k] + share[0] * (w[1 - i][k] - base[k]) + share[1] * (w[i][k] - base[k]) for k in base}
+            held.append(start)
+            answered.append(byhand.step(start, byhand.slopes(start, x, y)))
+            shares.append(tuple(share))
+        before, w = held, answered
+        play.number = number - 1
+        play.round()
+        for i in (0, 1):
+            byhand.close(play.mine(i).before, before[i], atol=1e-5)
+            byhand.close(play.mine(i).trained, w[i], atol=1e-5)
+            byhand.close(play.ups[i].params, w[i], atol=1e-5)
+    assert {(1.0, 0.0), (0.0, 1.0)} <= set(shares)  # some round took the other's model, some kept one's own
+    assert play.ups[0].gains.shape == (1,)  # what one's own model gained is nobody else's business
+    np.testing.assert_allclose(play.logits(0, byhand.X[0]), byhand.logits(w[0], byhand.X[0]), atol=1e-4)
+
+
+def test_by_the_releases_rule_ones_own_training_has_a_share_and_stays_where_nobody_gains() -> None:
+    task, data = testing.task(), testing.federation(2, sizes=[40, 40])
+    play = byhand.Play(FedFomo(baseline="before", budget=Budget(lr=0.1, batch_size=64)), task, data)
+    play.number, base = 1, task.params()
+
+    def taught(client: int, passes: int, start: trees.Params) -> trees.Params:
+        return Local(budget=Budget(lr=0.3, batch_size=8, epochs=passes)).local(task, (), start, play.shard(client))[1]
+
+    own, other, bad = taught(0, 1, base), taught(0, 3, base), taught(1, 40, base)
+    _, mine = play.method.local(task, Down((other,), torch.ones(1)), Kept(own, base), play.shard(0))
+    assert isinstance(mine, Kept)
+    _, aside = play.shard(0).hold_out(0.2)
+    gains = play.method._gains(task, (other, own), base, aside).double().numpy()
+    share = gains / gains.sum()
+    assert (share > 0.1).all()
+    for k, v in base.items():
+        mixed = v + share[0] * (other[k] - v) + share[1] * (own[k] - v)
+        assert torch.allclose(mine.before[k], mixed.float(), atol=1e-5)
+    _, alone = play.method.local(task, Down((bad,), torch.ones(1)), Kept(own, other), play.shard(0))  # ``other`` was best
+    assert isinstance(alone, Kept) and all(torch.allclose(alone.before[k], v, atol=1e-6) for k, v in own.items())
 
 
 def test_several_models_share_the_weight_in_proportion_to_their_clipped_gains() -> None:
@@ -106,6 +159,21 @@ def test_exploration_sends_models_that_greed_would_never_try() -> None:
     assert {int(method._choose(affinity, everyone, t, 1.0)[0, 0]) for t in draws} == {1, 2, 3, 4, 5}
     often = sum(int(method._choose(affinity, everyone, t, 0.3)[i, 0]) != 5 for t in draws for i in range(5)) / 300
     assert 0.15 < often < 0.33  # 0.3 explore, and a fifth of them draw 5 all the same
+
+
+def test_places_explore_one_by_one_where_asked() -> None:
+    """Two places, one favourite: by client it is kept or lost with all the rest, by place the other may change alone."""
+    everyone, affinity = torch.ones(6, dtype=torch.bool), torch.zeros(6, 6).double()
+    affinity[:, 5], affinity[:, 4] = 2.0, 1.0
+    draws = [torch.arange(6) * 7919 + 104729 * n for n in range(60)]
+    by_place = FedFomo(models=2, explore_by="place")
+    assert {tuple(by_place._choose(affinity, everyone, t, 0.0)[0].tolist()) for t in draws} == {(5, 4)}
+    found = [by_place._choose(affinity, everyone, t, 0.3)[0].tolist() for t in draws]
+    assert all(len(set(own)) == 2 and 0 not in own for own in found)
+    alone = sum(own[0] == 5 and own[1] != 4 for own in found) / len(found)
+    assert 0.1 < alone < 0.3  # 0.7 · 0.3 · 3/4 and a little more: the favourite stays and only the second is tried
+    absent = torch.tensor([True, False, False, False, True, True])
+    assert by_place._choose(affinity, absent, draws[0], 1.0)[0].sort().values.tolist() == [4, 5]
 
 
 def test_exploration_cools_down_round_by_round() -> None:

@@ -1,7 +1,7 @@
 """FedFomo (Zhang et al., ICLR 2021): clients try each other's models and take from those that help them."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -31,6 +31,13 @@ class Down(NamedTuple):
     sent: Tensor  # M, 0 for an empty place
 
 
+class Kept(NamedTuple):
+    """A client's own state where its gains are counted from the model before its last training."""
+
+    trained: Params
+    before: Params
+
+
 class Up(NamedTuple):
     params: Params
     gains: Tensor  # M, what each model would have brought, before clipping
@@ -38,7 +45,7 @@ class Up(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedFomo(Method[Server, Down, Up, Params]):
+class FedFomo(Method[Server, Down, Up, Params | Kept]):
     """Move towards the models that lower the loss on held-out samples, in proportion to gain per distance."""
 
     crosses = "models sent | gains params ticket | body head"  # fields that go down, go up and stay
@@ -60,6 +67,8 @@ class FedFomo(Method[Server, Down, Up, Params]):
     held_out: float = 0.2  # share of the training samples that judge models and are never trained on
     explore: float = 0.3  # ε, chance that a client is sent models at random instead of those that helped it most
     cooling: float = 0.05  # how much ε drops each round
+    baseline: Literal["trained", "before"] = "trained"  # gains over one's last model, or over the one before its training
+    explore_by: Literal["client", "place"] = "client"  # whether chance decides on all M models at once or one by one
 
     reveals = "the client's own model, which the server passes on to others"
 
@@ -77,27 +86,36 @@ class FedFomo(Method[Server, Down, Up, Params]):
                 f"client {sizes.index(min(sizes))} has {min(sizes)}"
             )
 
-    def init(self, task: Task, clients: int) -> tuple[Server, Params]:
+    def init(self, task: Task, clients: int) -> tuple[Server, Params | Kept]:
         start, places = task.params(), min(self.models, clients - 1)
         nobody, none = torch.zeros(clients, dtype=torch.bool), torch.full((clients, places), -1)
         tickets, number = torch.zeros(clients, dtype=torch.int64), torch.zeros((), dtype=torch.int64)
-        return Server((start,) * clients, nobody, torch.eye(clients).double(), tickets, none, number), task.params()
+        return Server((start,) * clients, nobody, torch.eye(clients).double(), tickets, none, number), self._kept(start, start)
+
+    def _kept(self, trained: Params, before: Params) -> Params | Kept:
+        return trained if self.baseline == "trained" else Kept(trained, before)
 
     def send(self, server: Server, client: int) -> Down:
         ids = server.chosen[client].tolist()
         sent = (server.chosen[client] >= 0).float()
         return Down(tuple(server.models[i if i >= 0 else client] for i in ids), sent)
 
-    def local(self, task: Task, down: Down, mine: Params, data: Shard) -> tuple[Up, Params]:
+    def local(self, task: Task, down: Down, mine: Params | Kept, data: Shard) -> tuple[Up, Params | Kept]:
         rest, aside = data.hold_out(self.held_out)
-        gains = self._gains(task, down, mine, aside)
+        own, base = _both(mine)
+        models, sent = down.models, down.sent
+        if self.baseline == "before":  # then one's own training is a step like the others' models, and is judged like them
+            models, sent = (*models, own), torch.cat([sent, sent.new_ones(1)])
+        gains = self._gains(task, models, base, aside) * sent
         useful = gains.clamp(min=0)
+        if self.baseline == "before":  # here that is at one's own trained model, the last one
+            useful = torch.where(useful.sum() > 0, useful, torch.arange(len(sent), device=sent.device) == len(sent) - 1)
         share = useful / torch.where(useful.sum() > 0, useful.sum(), 1.0)  # nobody helps: stay where you are
-        start = dict(mine)
-        for i, other in enumerate(down.models):
-            start |= {k: start[k] + share[i] * (other[k] - mine[k]) for k in trees.weights(mine)}
+        start = own | trees.weights(base)
+        for i, other in enumerate(models):
+            start |= {k: start[k] + share[i] * (other[k] - base[k]) for k in trees.weights(base)}
         w = descend(task.loss, start, rest.epochs(self.budget.epochs), self.budget)
-        return Up(w, gains, keys.fold(data.key, "ticket")), w
+        return Up(w, gains[: len(down.models)], keys.fold(data.key, "ticket")), self._kept(w, start)
 
     def admit(self, server: Server) -> Server:
         """Offer the newcomer the models that the others gained most from in all, of those that are on offer."""
@@ -115,18 +133,19 @@ class FedFomo(Method[Server, Down, Up, Params]):
             server.round,
         )
 
-    def join(self, task: Task, down: Down, mine: Params, data: Shard) -> tuple[Down, Params]:
+    def join(self, task: Task, down: Down, mine: Params | Kept, data: Shard) -> tuple[Down, Params | Kept]:
         if bool(down.sent.any()):
-            mine = mean(down.models, down.sent)
+            begin = mean(down.models, down.sent)
+            mine = self._kept(begin, begin)
         return down, self.local(task, down, mine, data)[1]
 
-    def _gains(self, task: Task, down: Down, mine: Params, aside: Shard) -> Tensor:
-        """Return, per model, how much lower its loss is than one's own, over its distance: Eq. (4)."""
-        own, gains = _loss(task, mine, aside), [down.sent[:0]]
-        for other in down.models:
-            far = trees.square_distance(trees.weights(other), trees.weights(mine)).sqrt()
-            gains.append(((own - _loss(task, other, aside)) / (far + 1e-5))[None])
-        return torch.cat(gains) * down.sent
+    def _gains(self, task: Task, models: tuple[Params, ...], base: Params, aside: Shard) -> Tensor:
+        """Return, per model, how much lower its loss is than that of ``base``, over its distance: Eq. (4)."""
+        loss, gains = _loss(task, base, aside), []
+        for other in models:
+            far = trees.square_distance(trees.weights(other), trees.weights(base)).sqrt()
+            gains.append((loss - _loss(task, other, aside)) / (far + 1e-5))
+        return torch.stack(gains) if gains else loss.new_zeros(0)
 
     def merge(self, server: Server, ups: Uploads[Up]) -> Server:
         models, affinity, tickets = list(server.models), server.affinity.clone(), server.tickets.clone()
@@ -141,19 +160,48 @@ class FedFomo(Method[Server, Down, Up, Params]):
     def _choose(self, affinity: Tensor, fresh: Tensor, tickets: Tensor, chance: float) -> Tensor:
         """Return whose models each client is sent: those it has most affinity with or, by chance, any."""
         luck = keys.fold(tickets[:, None], tickets[None, :]) & (2**63 - 1)
-        exploring = (keys.fold(tickets, "explore") >> 11 & (2**52 - 1)).double() * 2**-52 < chance
-        offered = fresh[None, :] & ~torch.eye(len(fresh), dtype=torch.bool)  # one's own model would gain nothing
-        score = torch.where(exploring[:, None], 0.0, affinity).masked_fill(~offered, -torch.inf)
+        offered = fresh[None, :] & ~torch.eye(len(fresh), dtype=torch.bool)  # one's own model is at home already
+        places = min(self.models, len(fresh) - 1)
         shuffled = luck.argsort(1)
-        best = shuffled.gather(1, score.gather(1, shuffled).argsort(dim=1, descending=True, stable=True))
-        chosen = best[:, : min(self.models, len(fresh) - 1)]
+
+        def ranked(score: Tensor) -> Tensor:
+            score = score.masked_fill(~offered, -torch.inf)
+            return shuffled.gather(1, score.gather(1, shuffled).argsort(dim=1, descending=True, stable=True))
+
+        if self.explore_by == "client":
+            best = ranked(torch.where(_by_chance(keys.fold(tickets, "explore"), chance)[:, None], 0.0, affinity))
+        else:
+            best = _by_place(ranked(affinity), ranked(torch.zeros_like(affinity)), tickets, chance, places)
+        chosen = best[:, :places]
         return torch.where(offered.gather(1, chosen), chosen, -1)
 
-    def predict(self, task: Task, down: Down, mine: Params, x: Tensor) -> Tensor:
-        return task.logits(mine, x)
+    def predict(self, task: Task, down: Down, mine: Params | Kept, x: Tensor) -> Tensor:
+        return task.logits(_both(mine)[0], x)
 
     def after(self, down: Down, up: Up) -> Down:
         return down
+
+
+def _both(mine: Params | Kept) -> tuple[Params, Params]:
+    """Return the client's trained model and the one that others are compared with."""
+    return (mine.trained, mine.before) if isinstance(mine, Kept) else (mine, mine)
+
+
+def _by_chance(drawn: Tensor, chance: float) -> Tensor:
+    """Return where numbers drawn at random fall below ``chance``."""
+    return (drawn >> 11 & (2**52 - 1)).double() * 2**-52 < chance
+
+
+def _by_place(best: Tensor, anyone: Tensor, tickets: Tensor, chance: float, places: int) -> Tensor:
+    """Return N×M clients: each place goes, by chance, to the next of ``anyone``, else to the next of ``best``."""
+    rows = []
+    for top, lot, ticket in zip(best.tolist(), anyone.tolist(), tickets, strict=True):
+        taken: list[int] = []
+        for place in range(places):
+            explores = bool(_by_chance(keys.fold(keys.fold(ticket, "explore"), place), chance))
+            taken.append(next(i for i in (lot if explores else top) if i not in taken))
+        rows.append(taken)
+    return torch.tensor(rows, dtype=best.dtype).reshape(len(rows), places)
 
 
 def _loss(task: Task, params: Params, data: Shard) -> Tensor:
