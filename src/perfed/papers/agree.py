@@ -98,10 +98,15 @@ def sentence(entry: Mapping[str, Any]) -> str:
         return f"{said}{entry['same']} of {entry['pairs']} differences have the paper's sign (with one seed, chance is not known)"
     said += (
         f"of {entry['pairs']} published differences {entry['told']} are larger than our seeds' deviation "
-        f"({entry['deviation']:.2f}): {entry['holds']} hold, {entry['reversed']} are reversed, {entry['open']} are open"
+        f"({entry['deviation']:.2f}): {_counted(entry['holds'], 'holds', 'hold')}, "
+        f"{_counted(entry['reversed'], 'is reversed', 'are reversed')}, {_counted(entry['open'], 'is open', 'are open')}"
     )
     worst = [f"{p['below']} above {p['above']} by {-p['ours']:.2f} (paper: below by {p['theirs']:.2f})" for p in entry["against"]]
     return said + (f"; most clearly reversed: {', '.join(worst)}" if worst else "")
+
+
+def _counted(count: int, one: str, more: str) -> str:
+    return f"{count} {one if count == 1 else more}"
 
 
 def _points(column: Sequence["Shown"]) -> list[Point]:
