@@ -38,6 +38,24 @@ def test_batchnorm_that_a_method_inserts_keeps_unequal_clients_apart() -> None:
     assert gap(serial.states(), stacked.states()) <= 1e-5
 
 
+@pytest.mark.parametrize("name", ["fedavg", "scaffold", "ditto", "apfl", "fedavgft", "fedproto", "apple"])
+def test_clients_that_go_through_their_samples_at_their_own_pace_stand_along_one_axis_too(name: str) -> None:
+    method = find(name)(budget=Budget(lr=0.1, batch_size=8, steps=7, epochs=2))
+    data = federation(sizes=[23, 8, 3, 17])  # 3, 1, 1 and 3 batches a pass, the last of them short
+    serial, stacked = (play(method, data, count=2, make=make) for make in (Serial, Stacked))
+    assert gap(serial.states(), stacked.states()) <= 1e-5
+
+
+def test_rare_classes_weigh_more_also_along_an_axis_at_everyone_s_own_pace() -> None:
+    method = find("fedavg")(budget=Budget(lr=0.1, batch_size=8, steps=7, balance="weights"))
+    plain = find("fedavg")(budget=Budget(lr=0.1, batch_size=8, steps=7))
+    serial, stacked, other = (
+        play(m, federation(sizes=[23, 8, 3]), count=2, make=make)
+        for m, make in ((method, Serial), (method, Stacked), (plain, Stacked))
+    )
+    assert gap(serial.states(), stacked.states()) <= 1e-5 < gap(other.states(), stacked.states())
+
+
 def test_padding_counts_the_steps_that_small_clients_wait() -> None:
     site, server, first = Site.of(find("fedavg")(budget=BUDGET), task(), federation(sizes=[32, 8, 8, 9]))
     together = Stacked(site, Store(first, 4))

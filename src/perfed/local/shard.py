@@ -84,6 +84,7 @@ class Shard:
         length: Batches of a pass, where that is not as many as the samples fill.
         balance: Whether rare classes weigh more (``weights``) or are drawn as often as others (``samples``).
         guard: What every step keeps to so that no sample is given away; then each sample takes part in a step by chance.
+        least: Where clients are stacked, how many real rows the smallest of them has.
 
     Example:
         >>> from perfed.testing import federation
@@ -105,6 +106,7 @@ class Shard:
     length: int | None = None  # batches of a pass that goes on and on through the samples
     balance: str = "none"  # "weights" or "samples": rare classes count as much as others
     guard: "Guard | None" = None  # what steps keep to under privacy=sample
+    least: int = 1  # real rows of the smallest client that is stacked with this one
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -161,6 +163,9 @@ class Shard:
 
     def _endless(self, count: int, stream: str, see: Callable[[Tensor], Tensor] | None) -> Iterator[Batch]:
         """Yield so many batches, in one new order of the samples after another."""
+        if self.size is not None:
+            yield from self._abreast(count, stream, see)
+            return
         whole = replace(self, length=None)
         yield from islice(whole.epochs(-(-count // max(whole.steps, 1)), stream, see), count)
 
@@ -176,6 +181,37 @@ class Shard:
             if see is not None:
                 shown = table[chosen] if table is not None else _in_pieces(see, x) if len(rows) else x
             yield Batch(x, self.y[rows], None, key, shown, guard)
+
+    def _abreast(self, count: int, stream: str, see: Callable[[Tensor], Tensor] | None) -> Iterator[Batch]:
+        """Yield so many batches of clients along an axis: each begins a new order once it is through with its own samples."""
+        assert self.size is not None
+        size, device = self.batch_size, self.key.device
+        pace = ((self.size + size - 1) // size).clamp(min=1)  # batches of a client's pass
+        turns = keys.fold(self.key, stream, torch.arange(-(-count // -(-self.least // size)), device=device))
+        within = torch.arange(len(self.rows), device=device) < self.size
+        orders = torch.where(within, keys.bits(turns[:, None], len(self.rows)), 2**63 - 1).argsort()
+        step = torch.arange(count, device=device)
+        turn, step = step // pace, step % pace
+        place = step[:, None] * size + torch.arange(size, device=device)
+        real = (place < self.size).float()
+        picked = orders[turn[:, None], place.clamp(max=len(self.rows) - 1)]
+        step_keys = keys.fold(turns[turn], step).unbind()
+        labels = self.y[self.rows[picked]]
+        real = real if self.balance != "weights" else self._rare(labels) * real
+        table = None if see is None else self._table(see)
+        block = max(1, _BLOCK // (self.x[0].numel() * size or 1))
+        for start in range(0, count, block):
+            part = picked[start : start + block]
+            x = self.inputs(self.x[self.rows[part.flatten()]], None)
+            for at in range(len(part)):
+                now = start + at
+                yield Batch(
+                    x[at * size : (at + 1) * size],
+                    labels[now],
+                    real[now],
+                    step_keys[now],
+                    None if table is None else table[picked[now]],
+                )
 
     @property
     def steps(self) -> int:
@@ -254,7 +290,11 @@ class Shard:
         held = torch.minimum(share.clamp(min=1), self.size - 1)
         most = min(max(int(fraction * count + 1e-6), 1), count - 1)
         left = rows[place[: count - most] + held]
-        return replace(self, rows=left, size=self.size - held), replace(self, rows=rows[:most], size=held)
+        few = min(max(int(fraction * self.least + 1e-6), 1), self.least - 1)
+        return (
+            replace(self, rows=left, size=self.size - held, least=self.least - few),
+            replace(self, rows=rows[:most], size=held, least=max(few, 1)),
+        )
 
     @property
     def counts(self) -> Tensor:

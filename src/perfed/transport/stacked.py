@@ -62,7 +62,7 @@ class Stacked:
         rows, size, key = self._rows(chunk, "train", number)
 
         def one(down: Tree, private: Private, rows: Tensor, size: Tensor | None, key: Tensor) -> tuple[Any, Private, Any]:
-            data = self._shard(rows, size, key)
+            data = self._shard(chunk, rows, size, key)
             whole, mine = site.method.local(site.task, site.withheld.overlay(down, private.kept), private.mine, data)
             up, kept = site.withheld.hide(whole)
             return up, Private(mine, kept), site.method.after(down, whole) if after else ()
@@ -97,7 +97,7 @@ class Stacked:
 
             def adapted(down: Tree, private: Private, rows: Tensor, size: Tensor | None, key: Tensor) -> tuple[Any, Private]:
                 below = site.withheld.overlay(down, private.kept)
-                below, mine = method.adapt(site.task, below, private.mine, self._shard(rows, size, key))
+                below, mine = method.adapt(site.task, below, private.mine, self._shard(chunk, rows, size, key))
                 return below, Private(mine, {})
 
             ways = (0, 0, 0, None if size is None else 0, 0)
@@ -145,7 +145,7 @@ class Stacked:
         rows, size, names = self._padded[asked]
         return rows, size, keys.fold(keys.key(fed.seed, number).to(rows.device), names)
 
-    def _shard(self, rows: Tensor, size: Tensor | None, key: Tensor) -> Shard:
+    def _shard(self, chunk: list[int], rows: Tensor, size: Tensor | None, key: Tensor) -> Shard:
         fed = self.site.federation
         return Shard(
             fed.x,
@@ -158,11 +158,15 @@ class Stacked:
             size,
             self.site.task.needs_pairs,
             fed.augment,
+            length=self.site.method.budget.steps,
             balance=self.site.method.budget.balance,
+            least=max(1, min(fed.sizes[i] for i in chunk)),
         )
 
     def padding(self, server: Tree, ids: Sequence[int]) -> float:
         """Return how many steps are computed for each that counts: in a group all take as many as the largest."""
+        if self.site.method.budget.steps is not None:
+            return 1.0
         sizes, batch = self.site.federation.sizes, self.site.method.budget.batch_size
         chunks = self._chunks(server, list(ids), sizes, batch)
         counted = sum(-(-sizes[i] // batch) for i in ids)
@@ -189,8 +193,8 @@ def why_not(site: Site) -> str:
         return site.method.stacks
     if site.privacy.on:
         return f"privacy={site.privacy.name} clips and noises each client by itself"
-    if site.method.budget.steps is not None:
-        return "budget.steps goes through each client's samples at a pace of its own"
+    if site.method.budget.steps is not None and site.federation.augment:
+        return "with budget.steps each client begins its next pass at a time of its own, and augmentation is drawn pass by pass"
     if site.method.budget.balance == "samples":
         return "budget.balance=samples draws each client's samples anew"
     parts = (site.task.body, site.task.head, *site.task.parts.values())
