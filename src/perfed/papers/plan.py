@@ -126,6 +126,10 @@ def settings_of(recipe: Recipe, here: Flat, asked: Asked, laid: Sequence[tuple[s
         parse.apply(raw, key + value)
         if key == "data" and asked.fraction is not None:  # other data drops the options of the paper's, but not what was asked
             parse.apply(raw, f"data.fraction={asked.fraction}")
+        if (key, value) == ("augment", "=false"):  # how the paper changes pictures goes with it
+            raw["inputs"] = {
+                name: own for name, own in (raw.get("inputs") or {}).items() if name not in ("flip", "rotate", "crop")
+            }
     return parse.build(raw)
 
 
@@ -161,6 +165,8 @@ def _client(reading: Reading, published: Flat, made: Experiment) -> tuple[str, i
         return "", None
     from ..data.catalogue import CATALOGUE
 
+    if ":" in made.data.name:  # the reader's own: a client is known by its name once the data is read
+        return "", None
     domains = made.data.options.get("domains") or list(CATALOGUE[made.data.name].groups)
     if made.data.name == published["data"]:
         listed = domains.split(",") if isinstance(domains, str) else domains
