@@ -20,9 +20,10 @@ class Word(NamedTuple):
     """What is told of a round that another process ran."""
 
     number: int
-    accuracy: float | None = None
+    score: float | None = None
     run: str = ""  # which of several
     epsilon: float | None = None  # spent of differential privacy so far
+    named: str = "accuracy"  # what the score is
 
 
 def word(done: Any, run: str = "") -> Word:
@@ -33,10 +34,12 @@ def word(done: Any, run: str = "") -> Word:
     scores = found.get("test") or found.get("validation")  # a race looks at no test data
     if not scores:
         return Word(getattr(done, "number", done), None, run, getattr(done, "epsilon", None))
+    from .evaluate.metrics import known
     from .evaluate.scores import columns
-    from .evaluate.summary import average
+    from .evaluate.summary import average, main
 
-    return Word(done.number, average(columns(scores)), run, getattr(done, "epsilon", None))
+    part = columns(scores)
+    return Word(done.number, average(part), run, getattr(done, "epsilon", None), known(main(part)).title)
 
 
 class Spoken:
@@ -59,8 +62,8 @@ class Spoken:
         self.say(", ".join([f"{told.run or self.what} seed {seed} round {told.number}", *self._more(told, now - self.began)]))
 
     def _more(self, told: Word, spent: float) -> Iterator[str]:
-        if told.accuracy is not None:
-            yield f"accuracy {told.accuracy:.3f}"
+        if told.score is not None:
+            yield f"{told.named} {told.score:.3f}"
         if told.epsilon is not None:
             yield f"ε {told.epsilon:.2f}"
         if self.total and self.done <= self.total:
@@ -146,7 +149,7 @@ class _Bar:
     def __call__(self, seed: int, done: Any) -> None:
         told = word(done)
         text = f"{told.run or self.what} seed {seed} round {told.number}"
-        more = "" if told.accuracy is None else f"  accuracy {told.accuracy:.3f}"
+        more = "" if told.score is None else f"  {told.named} {told.score:.3f}"
         more += "" if told.epsilon is None else f"  ε {told.epsilon:.2f}"
         length = {} if self.total is None else {"total": self.total}
         self.bar.update(self.task, advance=1, description=text + more, **length)

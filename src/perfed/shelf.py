@@ -8,7 +8,8 @@ from typing import Any
 
 from .disk import locked
 from .errors import PerfedError, RunError
-from .evaluate.summary import average
+from .evaluate.metrics import known, learn
+from .evaluate.summary import average, choose, main
 from .runs.folder import CompareFolder, RunFolder, SeedFolder
 from .runs.parse import flat
 from .runs.proof import Proof
@@ -27,7 +28,8 @@ class Shelved:
     began: str
     done: int  # rounds over all seeds and methods
     total: int
-    best: float | None  # the best method's, in the round that was best
+    best: float | None  # the best method's main score, in the round that was best
+    scored: str  # what the main score is
     size: int  # bytes
     state: str  # one of STATES
     why: str = ""  # of damage
@@ -80,9 +82,9 @@ def entry(path: Path) -> Shelved:
         state = "running" if busy else "finished" if ended else "stopped"
         best = max((score for run in own if (score := best_of(run)) is not None), default=None)
         what = f"{methods} on {name(settings[0]['data'])}"
-        return Shelved(path, what, str(own[0].manifest["began"]), sum(reached), total, best, size, state)
+        return Shelved(path, what, str(own[0].manifest["began"]), sum(reached), total, best, scored_by(own), size, state)
     except (PerfedError, KeyError, TypeError, ValueError, IndexError) as wrong:
-        return Shelved(path, "?", "", 0, 0, None, size, "damaged", str(wrong))
+        return Shelved(path, "?", "", 0, 0, None, "", size, "damaged", str(wrong))
 
 
 def name(choice: Any) -> str:
@@ -100,14 +102,15 @@ def trained(seed: SeedFolder) -> bool:
 
 
 def best_of(run: RunFolder) -> float | None:
-    """Return the accuracy of the best round so far, averaged over seeds."""
+    """Return the main score (accuracy for classes) of the best round so far, averaged over seeds."""
     if run.summed:
         found = run.summary["accuracy"]["best"]
         return None if not found else float(found["weighted"]["mean"])
-    peaks = []
+    learn(run.manifest.get("metrics") or {})
+    by, peaks = str(run.settings.get("choose") or "accuracy"), []
     for seed in run.seeds.values():
-        scores = [average(line["test"]) for line in seed.lines.read() if "test" in line]
-        peaks += [max(scores)] if scores else []
+        line = choose(seed.lines.read(), "best", by=by)
+        peaks += [average(line["test"])] if line is not None else []
     return sum(peaks) / len(peaks) if peaks else None
 
 
@@ -116,6 +119,15 @@ def proofs(root: Path) -> list[Proof]:
     if not root.is_dir():
         raise RunError(f"there is no folder '{root}'; `perfed runs verify FOLDER` proves the records in it")
     return [verify(path) for path in folders(root)]
+
+
+def scored_by(found: list[RunFolder]) -> str:
+    """Return the words for the main score of runs; none where nothing was tested yet."""
+    for seed in (seed for run in found for seed in run.seeds.values()):
+        line = next((line for line in seed.lines.read() if line.get("test")), None)
+        if line is not None:
+            return known(main(line["test"])).title
+    return ""
 
 
 def weight(path: Path) -> int:
@@ -163,5 +175,6 @@ def results(run: RunFolder) -> dict[str, str]:
         return {}
     found = run.summary
     moments = {moment: own for moment in ("best", "last", "validation") if (own := found["accuracy"].get(moment))}
-    scores = {f"accuracy, {moment}": f"{own['weighted']['mean']:.4f}" for moment, own in moments.items()}
+    name = scored_by([run]) or "accuracy"
+    scores = {f"{name}, {moment}": f"{own['weighted']['mean']:.4f}" for moment, own in moments.items()}
     return scores | {"seconds": f"{found['seconds']:.1f}", "bytes up": str(found["bytes_up"]), "digest": found["digest"][:12]}

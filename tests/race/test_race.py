@@ -12,7 +12,6 @@ from racing import digests, raced, resumed, samples, wanted
 
 from perfed import disk
 from perfed.errors import InputError, RunError
-from perfed.evaluate.metrics import Metric
 from perfed.report.race_page import render
 from perfed.report.raced import Raced, columns, equal
 from perfed.report.recommend import recommendation
@@ -152,8 +151,6 @@ def test_refusals_are_one_sentence(tmp_path: Path) -> None:
     refused("seed 1 is raced on", seed=1, seeds=(1, 2))
     refused("no sampler", sampler="grid")
     refused("the third follows", steps=5000)
-    gap = Metric("gap", lambda scores, y: 0.0, "gap", higher=False)
-    refused("choose=gap is your own, and less of it is better", metrics=(gap,), choose="gap")
     assert not (tmp_path / "race").exists() or RaceFolder.there(tmp_path / "race")
 
 

@@ -54,7 +54,7 @@ def test_a_group_has_the_tables_digits_and_every_seeds_curve(served: WatchServer
     assert [run["label"] for run in found["runs"]] == ["Local", "FedAvg", "FedCP"]
     curve = found["runs"][2]["curves"]["test"]
     assert curve["round"] == list(range(13)) and set(curve["seeds"]) == {"0", "1"}
-    assert len(found["runs"][2]["clients"]["accuracy"]) == 4
+    assert len(found["runs"][2]["clients"]["score"]) == 4
     assert found["lead"].startswith("FedCP scores highest of 3")
 
 

@@ -15,7 +15,7 @@ from .convergence import convergence
 from .distribution import distribution
 from .fairness import fairness, gains
 from .result import Options, Result, percent, plain
-from .series import best, scored, weighted
+from .series import best, named, scored, weighted
 from .stability import drop, participation, swing
 from .subject import Subject
 from .timing import timing
@@ -24,7 +24,7 @@ from .timing import timing
 def before_and_after(subject: Subject, options: Options) -> Result:
     """Set accuracy and loss before local training beside those after it."""
     found = convergence(subject.lines)
-    rounds = [float(number) for number in found.rounds]
+    rounds, name = [float(number) for number in found.rounds], named(subject.lines)
     frames = [
         Frame(
             "loss on test samples",
@@ -32,12 +32,12 @@ def before_and_after(subject: Subject, options: Options) -> Result:
             "loss",
         ),
         Frame(
-            "accuracy",
+            name,
             [
                 Line("before local training", rounds, [100 * value for value in found.accuracy_before]),
                 Line("after", rounds, [100 * value for value in found.accuracy_after]),
             ],
-            "accuracy (%)",
+            f"{name} (%)",
         ),
     ]
     settled = found.settled()
@@ -57,8 +57,8 @@ def spread(subject: Subject, options: Options) -> Result:
         *([name, percent(getattr(found, name))] for name in ("weighted", "mean", "std", "cv", "worst", "worst_decile", "best")),
     ]
     values = plain(found)
-    scores = rates(best(subject.lines)["test"])
-    groups: dict[str, list[float | None]] = {"accuracy": [None if np.isnan(s) else 100 * float(s) for s in scores]}
+    scores, name = rates(best(subject.lines)["test"]), named(subject.lines)
+    groups: dict[str, list[float | None]] = {name: [None if np.isnan(s) else 100 * float(s) for s in scores]}
     says = []
     if options.reference is not None:
         other = Subject(options.reference, subject.seed)
@@ -70,18 +70,18 @@ def spread(subject: Subject, options: Options) -> Result:
             f"{compared.gained} clients gain over {other.method}, {compared.lost} lose, "
             f"{100 * compared.mean:+.2f} points on average"
         )
-    figure = studies.bars(groups, subject.names, "accuracy in the best round (%)")
+    figure = studies.bars(groups, subject.names, f"{name} in the best round (%)")
     return Result(values, says, ["figure", "%"], rows, figure)
 
 
 def drawn_participation(subject: Subject, options: Options) -> Result:
     """Say who took part, and how much accuracy still moves; with a reference, what drawing participants costs."""
     who, moved = participation(subject.lines, len(subject.names)), swing(subject.lines)
-    values = {"participation": plain(who), "swing": plain(moved)}
+    values, name = {"participation": plain(who), "swing": plain(moved)}, named(subject.lines)
     rows = [
         ["participants per round", f"{percent(who.least)} to {percent(who.most)} %, mean {percent(who.mean)} %"],
         ["rounds per client", f"{min(who.visits)} to {max(who.visits)}"],
-        [f"accuracy over the last {moved.rounds} rounds", f"{percent(moved.mean)} ± {percent(moved.std)}"],
+        [f"{name} over the last {moved.rounds} rounds", f"{percent(moved.mean)} ± {percent(moved.std)}"],
         ["largest fall between two rounds", f"{100 * moved.largest_fall:.2f} points"],
     ]
     if options.reference is not None:
@@ -92,7 +92,7 @@ def drawn_participation(subject: Subject, options: Options) -> Result:
         rows.append(["loss against the reference", f"{lost.drop:+.2f} points over {len(ours)} seeds"])
     numbers = [float(line["round"]) for line in scored(subject.lines)]
     frames = [
-        Frame("accuracy", [Line("weighted", numbers, [100 * weighted(line) for line in scored(subject.lines)])], "accuracy (%)"),
+        Frame(name, [Line("weighted", numbers, [100 * weighted(line) for line in scored(subject.lines)])], f"{name} (%)"),
         Frame(
             "participants",
             [Line("participants", numbers, [float(len(line["participants"])) for line in scored(subject.lines)])],
@@ -109,10 +109,10 @@ def bytes_to_target(subject: Subject, options: Options) -> Result:
     rule = subject.run.experiment.report
     true = cost_to_target(subject.lines, options.target, rule=rule)
     counted = cost_to_target(subject.lines, options.target, rule=rule, count="paper", parameters=parameters(subject))
-    says = []
+    says, name = [], named(subject.lines)
     if not true.reached:
         says.append(
-            f"never reached: the best accuracy is {percent(true.best)} % in {true.rounds_run} rounds, "
+            f"never reached: the best {name} is {percent(true.best)} % in {true.rounds_run} rounds, "
             f"the target {percent(options.target)} %"
         )
     rows = [["what all clients sent and received", str(true)], ["as DualFed's Table 8 counts", str(counted)]]
@@ -121,12 +121,12 @@ def bytes_to_target(subject: Subject, options: Options) -> Result:
     tested = scored(subject.lines)
     by_round = dict(zip(numbers, sent, strict=True))
     frame = Frame(
-        "accuracy over what was sent",
+        f"{name} over what was sent",
         [
-            Line("accuracy", [by_round[float(line["round"])] for line in tested], [100 * weighted(line) for line in tested]),
+            Line(name, [by_round[float(line["round"])] for line in tested], [100 * weighted(line) for line in tested]),
             Line("target", [0.0, sent[-1]], [100 * options.target] * 2),
         ],
-        "accuracy (%)",
+        f"{name} (%)",
         "MiB, all clients, both ways",
     )
     return Result({"payload": plain(true), "paper": plain(counted)}, says, ["counting", "cost"], rows, studies.lines([frame]))

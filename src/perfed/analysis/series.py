@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import RunError
+from ..evaluate.metrics import known
 from ..evaluate.scores import Line
-from ..evaluate.summary import Array, choose, rates
+from ..evaluate.summary import Array, choose, main, rates
 from ..evaluate.summary import average as figure
 
 MISSING = {
@@ -24,8 +25,13 @@ def scored(lines: Sequence[Line], part: str = "test") -> list[Line]:
     return found
 
 
+def named(lines: Sequence[Line], part: str = "test") -> str:
+    """Return what the main score of these lines is called: accuracy for classes, R², concordance, right labels."""
+    return known(main(scored(lines, part)[-1][part])).title
+
+
 def best(lines: Sequence[Line], part: str = "test") -> Line:
-    """Return the first line with the highest weighted accuracy; the initial model only if there is nothing else."""
+    """Return the first line with the highest weighted score; the initial model only if there is nothing else."""
     return choose(scored(lines, part), "best", series=part) or lines[0]
 
 

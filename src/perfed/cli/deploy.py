@@ -251,13 +251,15 @@ def _told(on_round: Any, rounds: int) -> Any:
 
 def _show(run: Path, json: bool) -> None:
     from ..disk import get_json
+    from ..evaluate.metrics import known
 
     path = run / "summary.json"
     found: dict[str, Any] = get_json(path) if path.exists() else {"run": str(run)}
 
     def show() -> None:
         if "accuracy" in found and found["accuracy"]["last"]:
-            note(f"accuracy {found['accuracy']['last']['weighted']['mean']:.4f} after the last round", out=True)
+            score = known(found.get("main", "accuracy")).title
+            note(f"{score} {found['accuracy']['last']['weighted']['mean']:.4f} after the last round", out=True)
         note(f"run: {run}", out=True)
 
     emit(found, json, show)

@@ -18,7 +18,7 @@ def listing(
     out: Annotated[Path, typer.Option(help="The folder of runs.")] = Path("runs"),
     json: Json = False,
 ) -> None:
-    """List runs and comparisons: what, when, how far, best accuracy, size, state."""
+    """List runs and comparisons: what, when, how far, best score and of what, size, state."""
     if context.invoked_subcommand:
         return
     from ..shelf import entries
@@ -31,7 +31,7 @@ def listing(
             own.what,
             own.began[:16].replace("T", " "),
             f"{own.done} of {own.total}",
-            _score(own.best),
+            _score(own.best, own.scored),
             weighed(own.size),
             own.state,
         ]
@@ -169,5 +169,7 @@ def _sure(yes: bool, question: str) -> None:
         raise typer.Abort
 
 
-def _score(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
+def _score(value: float | None, of: str) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if of == "accuracy" else f"{value:.3f} {of}"

@@ -1,7 +1,7 @@
 """What a client's scores are measured by: each metric is a function of one client's scores and labels, and a catalogue line."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -95,6 +95,9 @@ ALWAYS = ("accuracy", "loss")  # what every run measures: tables, curves and the
 MAIN = {"multilabel": "label_accuracy", "regression": "r2", "survival": "concordance"}  # in the place of accuracy
 
 
+_OWN: dict[str, Metric] = {}  # somebody's own that were asked for, or that a record told of
+_TOLD = ("title", "per", "higher", "whole", "unit", "digits")  # of one's own, in a run's record
+
 Asked = str | Metric | Function  # a name, a metric, or a function that is named after itself
 
 
@@ -110,6 +113,7 @@ def select(asked: Iterable[Asked], goal: str | None = "classification") -> tuple
             raise InputError(f"{metric.name} is measured for {' and '.join(metric.goals)}, not for {goal}; there are {there}")
     always = ALWAYS if goal not in MAIN else (MAIN[goal], "loss")
     found = [*(CATALOGUE[name] for name in always), *wanted]
+    _OWN.update({metric.name: metric for metric in wanted if metric.name not in CATALOGUE})
     return tuple({metric.name: metric for metric in found}.values())
 
 
@@ -139,7 +143,24 @@ def with_loss(metrics: Sequence[Metric], goal: str, each: Function) -> tuple[Met
 
 def known(name: str) -> Metric:
     """Return the metric of a name in a record; one that is not in the catalogue was somebody's own."""
-    return CATALOGUE.get(name) or Metric(name, lambda scores, y: math.nan, name.replace("_", " "), unit="", digits=4)
+    return (
+        CATALOGUE.get(name)
+        or _OWN.get(name)
+        or Metric(name, lambda scores, y: math.nan, name.replace("_", " "), unit="", digits=4)
+    )
+
+
+def facts(metrics: Iterable[Asked]) -> dict[str, dict[str, Any]]:
+    """Return what a record must tell of somebody's own metrics: how they are printed, and whether less is better."""
+    own = [metric for metric in map(find, metrics) if metric.name not in CATALOGUE]
+    return {metric.name: {name: getattr(metric, name) for name in _TOLD} for metric in own}
+
+
+def learn(told: Mapping[str, Mapping[str, Any]]) -> None:
+    """Take in what a record tells of somebody's own metrics."""
+    for name, own in told.items():
+        if name not in CATALOGUE:
+            _OWN[name] = Metric(name, lambda scores, y: math.nan, **{key: own[key] for key in _TOLD if key in own})
 
 
 def refuse(chooser: Asked) -> None:

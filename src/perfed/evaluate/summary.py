@@ -5,12 +5,13 @@ Figures of a metric in one round, over the clients that have samples and for whi
 - ``weighted``: mean over clients, each weighted by its samples; for accuracy all right answers / all samples
 - ``mean``: plain mean over clients
 - ``std``: population deviation (ddof=0) over clients
-- ``cv``: ``std / weighted``, ``None`` where ``weighted`` is 0
+- ``cv``: ``std / weighted``, ``None`` where ``weighted`` is not above 0
 
 Three rounds are reported: ``best`` has the best test figure of the metric that chooses (what papers print; it looks at
 the test data), ``last`` is the last one, ``validation`` has the best figure on validation data and is then scored on
 test data. The earliest of equal rounds is taken. Round 0 is the model before any training: it is part of the curves and
-is reported only where there is no other. All accuracies are fractions.
+is reported only where there is no other. All accuracies are fractions. ``accuracy`` stands for the main score where no
+classes are learned: right labels, R², concordance.
 """
 
 import math
@@ -195,7 +196,7 @@ def _at(lines: Sequence[Line], moment: Moment, report: str, series: str, by: str
 
 def _nothing(lines: Sequence[Line], series: str, by: str) -> InputError:
     if tested(lines, series):
-        return InputError(f"'{by}' is undefined for every client in every round, so it cannot choose one; choose=accuracy can")
+        return InputError(f"'{by}' is undefined for every client in every round, so it cannot choose one; choose=loss can")
     return InputError(f"there is no round with scores under '{series}'; a run of at least one round has them")
 
 
@@ -223,7 +224,7 @@ def _figures(values: Array, counts: Array, metric: str) -> dict[str, float | Non
         "weighted": weighted,
         "mean": float(values.mean()),
         "std": std,
-        "cv": std / weighted if weighted else None,
+        "cv": std / weighted if weighted > 0 else None,
     }
 
 

@@ -13,6 +13,7 @@ from ..evaluate.summary import curves as curve
 from ..units import signed, unit
 from .canvas import WIDTH, sheet, styled
 from .gains import compared
+from .main_score import MainScore
 from .names import title
 from .read import Record, labels
 from .style import LOOKS, Look, looks
@@ -25,8 +26,8 @@ Array = NDArray[np.float64]
 CROWD = 8  # more lines than this cannot be told apart in one frame
 POINTS = 200  # per line; more are not visible at the width of a page
 AXIS = {
-    "weighted": "accuracy, weighted by samples (%)",
-    "mean": "accuracy, mean over clients (%)",
+    "weighted": "{}, weighted by samples (%)",
+    "mean": "{}, mean over clients (%)",
     "std": "deviation over clients (points)",
     "loss": "loss",
 }
@@ -41,7 +42,7 @@ def curves(runs: Sequence[Record], *, figure: str = "weighted", series: str = "t
     guess = 100 * majority(runs[0].clients)[figure]["mean"] if figure in ("weighted", "mean") else None
     with styled():
         draw = _panels if len(runs) > CROWD else _frame
-        return draw(runs, lines, guess, AXIS[figure], width)
+        return draw(runs, lines, guess, AXIS[figure].format(MainScore.of(runs, series).name), width)
 
 
 def gains(runs: Sequence[Record], over: str = "local", *, moment: Moment = "last", width: float = WIDTH) -> "Figure | None":
@@ -76,9 +77,10 @@ def gains(runs: Sequence[Record], over: str = "local", *, moment: Moment = "last
 
 
 def spread(runs: Sequence[Record], *, moment: Moment = "last", width: float = WIDTH) -> "Figure":
-    """Draw every client's accuracy as a dot, one row per method, with the mean as a bar."""
+    """Draw every client's main score as a dot, one row per method, with the mean as a bar."""
     guess = np.concatenate([rates(today(clients["majority"])) for clients in runs[0].clients.values()])
-    rows = [(title("majority"), LOOKS["majority"], guess)]
+    score = MainScore.of(runs)
+    rows = [(score.guess, LOOKS["majority"], guess)]
     for run, name, look in zip(runs, labels(runs), looks([run.method for run in runs]), strict=True):
         rows.append((name, look, np.concatenate(list(run.accuracies(moment).values()) or [np.empty(0)])))
     dense = sum(len(values) for *_, values in rows) > 3000
@@ -103,7 +105,7 @@ def spread(runs: Sequence[Record], *, moment: Moment = "last", width: float = WI
         axis.set_yticks(range(len(rows)), [name for name, *_ in rows])
         axis.set_ylim(len(rows) - 0.4, -0.6)
         axis.grid(axis="x")
-        axis.set_xlabel("accuracy of a client (%)")
+        axis.set_xlabel(f"{score.name} of a client (%)")
     return page
 
 
@@ -190,7 +192,7 @@ def _floor(lines: Sequence[tuple[Array, Array, Array]], guess: float | None) -> 
 
 
 def _limits(axis: Any, lines: Sequence[tuple[Array, Array, Array]], guess: float | None, label: str) -> None:
-    low = _floor(lines, guess) if label.startswith("accuracy") else None
+    low = _floor(lines, guess) if label.endswith(" (%)") else None
     top = max(float(np.nanmax(mean + std)) for _, mean, std in lines)
     if low is not None and top > low:
         axis.set_ylim(low - 0.06 * (top - low), top + 0.05 * (top - low))
@@ -205,7 +207,7 @@ def _frame(
     for number in order:
         _draw(axis, lines[number], chosen[number], offset=number, label=labels(runs)[number])
     if guess is not None:
-        axis.axhline(guess, color=LOOKS["majority"].colour, ls=LOOKS["majority"].dash, lw=1, label=title("majority"))
+        axis.axhline(guess, color=LOOKS["majority"].colour, ls=LOOKS["majority"].dash, lw=1, label=MainScore.of(runs).guess)
     _limits(axis, lines, guess, label)
     axis.xaxis.get_major_locator().set_params(integer=True)
     axis.set_xlabel("round")
@@ -235,7 +237,7 @@ def _panels(
                 axis.plot(*lines[anchor][:2], color=look.colour, ls=look.dash, lw=0.7, label=text)
         _draw(axis, lines[number], chosen[number], lw=1.5, ms=3)
         if guess is not None:
-            axis.axhline(guess, color=line.colour, ls=line.dash, lw=0.7, label=title("majority"))
+            axis.axhline(guess, color=line.colour, ls=line.dash, lw=0.7, label=MainScore.of(runs).guess)
         axis.set_title(name, fontsize=8)
         box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}  # a line may run below it
         axis.text(0.98, 0.06, f"{lines[number][1][-1]:.1f}", transform=axis.transAxes, ha="right", size=8, bbox=box)

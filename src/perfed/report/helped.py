@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..evaluate.summary import Moment, average, choose, over, rates, tested
+from .main_score import MainScore
 from .names import title
 from .read import Record
 
@@ -38,7 +39,8 @@ def columns(runs: Sequence[Record]) -> list[dict[str, Any]]:
         return []
     above = "clients, validated round" if _moment(runs) == "validation" else "clients, last round"
     found = [{"key": f"clients.{key}", "above": above, "title": text, "ranked": key != "std"} for key, text in TITLES.items()]
-    for method in (name for name in REFERENCES if any(run.method == name for run in runs)):
+    told = REFERENCES if MainScore.of(runs).counted else ()  # of other scores the number of samples says nothing
+    for method in (name for name in told if any(run.method == name for run in runs)):
         for key, more in (("helped", True), ("hurt", False)):
             entry = {"key": f"clients.{key}_{method}", "above": above, "title": f"{key} against {title(method)} %"}
             found.append(entry | {"digits": 1, "ranked": True, "higher": more})
@@ -61,7 +63,7 @@ def values(run: Record, runs: Sequence[Record], options: Mapping[str, str]) -> d
         "decile": over([float(np.sort(own)[: ceil(len(own) / 10)].mean()) for own in seen]),
         "std": over([float(own.std()) for own in seen]),
     }
-    for method in REFERENCES:
+    for method in REFERENCES if MainScore.of(runs).counted else ():
         other = next((found for found in runs if found.method == method), None)
         verdicts = [] if other is None or other is run else against(run, other, moment, options)
         for key, sign in (("helped", 1), ("hurt", -1)):
@@ -93,7 +95,7 @@ def verdict(ours: Array, theirs: Array, count: Array) -> Array:
 
 
 def converged(lines: Sequence[Mapping[str, Any]], report: str = "weighted", series: str = "test") -> int | None:
-    """Return the first round whose accuracy is within a point of the run's best."""
+    """Return the first round whose main score is within a point of the run's best."""
     curve = [(int(line["round"]), average(line[series], report)) for line in tested(lines, series) if line["round"] > 0]
     best = max((value for _, value in curve), default=0.0)
     return next((number for number, value in curve if value >= best - NEAR), None)
@@ -103,10 +105,11 @@ def notes(runs: Sequence[Record]) -> list[str]:
     """Say what counts as hurt."""
     if not wanted(runs):
         return []
-    return [
-        "Helped and hurt: clients whose accuracy differs by more than the 95 % interval that their test samples allow.",
-        "Converged: the first round within a point of the run's best accuracy.",
-    ]
+    score = MainScore.of(runs)
+    helped = f"Helped and hurt: clients whose {score.name} differs by more than the 95 % interval that their test samples allow."
+    if not score.counted:
+        helped = f"Helped and hurt are not counted: {score.name} is no share of samples, so their number gives no interval."
+    return [helped, f"Converged: the first round within a point of the run's best {score.name}."]
 
 
 def _moment(runs: Sequence[Record]) -> Moment:

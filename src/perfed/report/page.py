@@ -8,6 +8,7 @@ from .. import disk
 from ..disk import writing
 from ..errors import RunError
 from .canvas import png, svg
+from .main_score import MainScore
 from .names import title as named
 from .read import Record, gather
 from .read import options as asked
@@ -63,7 +64,7 @@ def render(
     content = [*sections(runs, table, **options), *(_added(number, *entry) for number, entry in enumerate(extra))]
     # how to repeat it stays last
     content.sort(key=lambda section: section.anchor == "repeat")
-    return compose(title or _title(runs), lead(table), content)
+    return compose(title or _title(runs), lead(table, MainScore.of(runs, options["series"])), content)
 
 
 def compose(title: str, lead: str, content: Sequence[Section]) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, RunError
+from ..evaluate.metrics import learn
 from ..evaluate.summary import Moment, choose, rates, summarise
 from ..runs.folder import RunFolder
 from ..runs.parse import flat
@@ -74,6 +75,7 @@ def read(path: Path | str) -> Record:
         raise RunError(f"the settings of '{folder.path}' are damaged: {error}") from error
     manifest = folder.manifest if folder.complete else {}
     folder.fits()
+    learn(manifest.get("metrics") or {})
     rounds = {number: lines for number, seed in folder.seeds.items() if (lines := seed.lines.read())}
     if not rounds:
         raise RunError(f"'{folder.path}' has not finished a round yet; `perfed resume {folder.path}` goes on with it")

@@ -11,6 +11,7 @@ from ..units import signed, weighed
 from . import figures, pictures
 from .formats import ANCHORS, MOMENTS, USUAL
 from .gains import same_clients
+from .main_score import MainScore
 from .names import title
 from .read import PLACES, Record, differing, labels
 from .significance import paired
@@ -69,7 +70,7 @@ def sections(runs: Sequence[Record], table: Table, **options: str) -> list[Secti
     return [section for section in found if section.parts]
 
 
-def lead(table: Table) -> str:
+def lead(table: Table, score: MainScore) -> str:
     """Return the page's first sentence: who is best, and what Local, FedAvg and guessing reach.
 
     It never quotes the round that was chosen on test data.
@@ -77,9 +78,10 @@ def lead(table: Table) -> str:
     moment = quoted(table)
     table = table.pick(f"{moment}.weighted")
     first = {row.name: _unbroken(row.cells[0]) for row in table.rows}
-    guess = f"guessing each client’s most frequent label reaches {first[title('majority')]}"
+    guess = f"{score.guessing} {first[score.guess]}"
     best, *others = sorted(table.rows[1:], key=lambda row: -(row.cells[0].value or 0.0))
-    reached = f"{first[best.name]} in {ROUNDS[moment]}"
+    of = "" if not score.before else f" {score.name}"
+    reached = f"{first[best.name]}{of} in {ROUNDS[moment]}"
     if not others:
         return f"{best.name} reaches {reached}; {guess}."
     rest = "".join(f"{row.name} {first[row.name]}, " for row in table.rows if row in others and row.method in ANCHORS)
@@ -116,11 +118,13 @@ def _asked(runs: Sequence[Record]) -> Section:
 
 def _results(runs: Sequence[Record], table: Table, options: dict[str, str]) -> Section:
     parts: list[tuple[str, Any]] = [("results", table.pick(*USUAL))]
+    score = MainScore.of(runs, options.get("series", "test"))
     seeds = max(len(run.rounds) for run in runs)
     over = f" ± one deviation over {seeds} seeds" if seeds > 1 else " (one seed)"
     text = (
-        f"Test accuracy in per cent{over}. “Weighted” counts every sample alike, “mean” every client. The best round"
-        " is chosen on test data, as papers do; the validated round on validation data. Best bold, second underlined."
+        f"{score.begins} on test data in per cent{over}. “Weighted” counts every sample alike, “mean” every client."
+        " The best round is chosen on test data, as papers do; the validated round on validation data."
+        " Best bold, second underlined."
     )
     parts.append(("soft", text))
     if others := list(dict.fromkeys(column.group for column in table.columns if column.group not in (*MOMENTS, "cost"))):
@@ -142,11 +146,12 @@ def _results(runs: Sequence[Record], table: Table, options: dict[str, str]) -> S
 
 def _curves(runs: Sequence[Record], options: dict[str, str]) -> Section:
     series = options.get("series", "test")
-    text = "Accuracy of the model every client would serve, after each round." if series == "test" else ""
+    score = MainScore.of(runs, series)
+    text = f"{score.begins} of the model every client would serve, after each round." if series == "test" else ""
     if max(len(run.rounds) for run in runs) > 1:
         text += " Bands: one deviation over seeds."
     if len(runs) > figures.CROWD:
-        text += " The number in a panel is the accuracy of the last round."
+        text += f" The number in a panel is the {score.name} of the last round."
     picture = figures.curves(runs, series=series, width=WIDTH)
     if figures.cut(picture):
         text += " The axis begins where the lowest curve is after a tenth of the rounds."
@@ -161,7 +166,8 @@ def _gains(runs: Sequence[Record]) -> Section:
             bars = "A bar is a client" if same_clients(runs[0]) else "A bar is a client of one seed"
             if figures.labelled(figure) and not same_clients(runs[0]):
                 bars += " (below it: client/seed)"
-            text = f"{bars}: its accuracy in the last round less that with {title(over)}. Filled bars gain, hatched lose."
+            score = MainScore.of(runs).name
+            text = f"{bars}: its {score} in the last round less that with {title(over)}. Filled bars gain, hatched lose."
             parts += [("heading", f"Over {title(over)}"), ("figure", Picture(figure, text))]
     return Section("gains", "Who gains, who loses", parts)
 
@@ -171,7 +177,8 @@ def _clients(runs: Sequence[Record], table: Table) -> Section:
     parts: list[tuple[str, Any]] = [("figure", Picture(figures.spread(runs, width=WIDTH), text))]
     keys = [f"{moment}.{figure}" for moment in MOMENTS for figure in ("std", "cv")]
     parts.append(("results", table.pick(*keys)))
-    parts.append(("soft", "Spread over clients in points: lower is fairer. cv is the deviation divided by weighted accuracy."))
+    name = MainScore.of(runs).name
+    parts.append(("soft", f"Spread over clients in points: lower is fairer. cv is the deviation divided by weighted {name}."))
     seed = next(iter(runs[0].clients))
     described = runs[0].clients[seed]
     columns = [run.accuracies("last").get(seed) for run in runs]
@@ -183,7 +190,7 @@ def _clients(runs: Sequence[Record], table: Table) -> Section:
         rows.append([described["names"][number], *sizes, *scores])
     listed = f"the first {LISTED} of {clients}" if clients > LISTED else f"all {clients}"
     parts.append(("clients", Fold(f"Last round of seed {seed}, {listed} clients one by one (%)", rows)))
-    return Section("clients", "Every client's accuracy", parts)
+    return Section("clients", f"Every client's {name}", parts)
 
 
 def _split(run: Record) -> Section:

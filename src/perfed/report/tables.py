@@ -13,7 +13,7 @@ from ..evaluate.rising import rising
 from ..evaluate.summary import RUNAWAY, Moment, majority, over, runaway
 from ..units import signed, unit
 from . import helped, measured, unseen
-from .names import title
+from .main_score import MainScore
 from .read import Record, labels
 
 MISSING = "–"
@@ -89,7 +89,7 @@ class Table:
 def comparison(
     runs: Sequence[Record], *, report: str = "weighted", best: str = "round", series: str = "test", choose: str = "accuracy"
 ) -> Table:
-    """Return the table of runs: accuracy at three moments, its spread over clients and seeds, bytes and seconds.
+    """Return the table of runs: the main score at three moments, its spread over clients and seeds, bytes and seconds.
 
     Then come other metrics where the runs measured some, and under ``protocol=pflbench`` who is helped and who is hurt.
     The first row is the majority class: each client's most frequent training label, without any learning.
@@ -97,7 +97,7 @@ def comparison(
     options = {"report": report, "best": best, "series": series, "choose": choose}
     more = measured.names(runs, series)
     further = (*measured.columns(runs, options), *helped.columns(runs), *unseen.columns(runs))
-    columns = _columns(runs, best) + tuple(Column(**own) for own in further)
+    columns = _columns(runs, best, MainScore.of(runs, series)) + tuple(Column(**own) for own in further)
     guess = _majority(runs[0])
     values = [dict.fromkeys(("best", "last", "validation"), guess) | _costs(None)]
     for run in runs:
@@ -108,7 +108,7 @@ def comparison(
     seeds = [len(runs[0].clients), *(len(run.rounds) for run in runs)]
     cells = [[_cell(entry, column, count) for column in columns] for entry, count in zip(values, seeds, strict=True)]
     marked = _mark(columns, cells)
-    names = [title("majority"), *labels(runs)]
+    names = [MainScore.of(runs, series).guess, *labels(runs)]
     methods = ["majority", *(run.method for run in runs)]
     rows = tuple(Row(*row) for row in zip(methods, names, marked, strict=True))
     notes = _notes(runs, report, best, series) + measured.notes(runs, options) + helped.notes(runs) + unseen.notes(runs)
@@ -194,8 +194,14 @@ SHORT = {  # for a terminal: heading of a column
 def short(table: Table) -> tuple[list[str], list[list[str]]]:
     """Return headings and rows of the columns that fit a terminal."""
     kept = [number for number, column in enumerate(table.columns) if column.key in SHORT]
-    heads = [table.columns[n].title if table.columns[n].key == "cost.bytes_up" else SHORT[table.columns[n].key] for n in kept]
+    heads = [table.columns[n].title if table.columns[n].key == "cost.bytes_up" else _short(table.columns[n]) for n in kept]
     return ["method", *heads], [[row.name, *(row.cells[number].both for number in kept)] for row in table.rows]
+
+
+def _short(column: Column) -> str:
+    """Return a column's heading for a terminal; what is no accuracy is named where it stands first."""
+    named, _, _ = column.title.rpartition(", weighted %")
+    return f"{SHORT[column.key]} {named}" if named else SHORT[column.key]
 
 
 def records(table: Table) -> list[dict[str, Any]]:
@@ -218,13 +224,13 @@ def groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
     return found
 
 
-def _columns(runs: Sequence[Record], best: str) -> tuple[Column, ...]:
+def _columns(runs: Sequence[Record], best: str, score: MainScore) -> tuple[Column, ...]:
     top = "best round" if best == "round" else "best per client (optimistic)"
     columns = []
     for moment, above in (("best", top), ("last", "last round"), ("validation", "validated round")):
         columns += [
-            Column(f"{moment}.weighted", above, "weighted %", ranked=True),
-            Column(f"{moment}.mean", above, "mean %", ranked=True),
+            Column(f"{moment}.weighted", above, f"{score.before}weighted %", ranked=True),
+            Column(f"{moment}.mean", above, f"{score.before}mean %", ranked=True),
             Column(f"{moment}.std", above, "std over clients"),
             Column(f"{moment}.cv", above, "cv over clients %"),
         ]

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..evaluate.newcomers import last, newcomers
+from .main_score import MainScore
 from .read import Record
 
 
@@ -17,7 +18,8 @@ def columns(runs: Sequence[Record]) -> list[dict[str, Any]]:
     if not wanted(runs):
         return []
     above = "newcomers, last round"
-    titles = {"accuracy": "unseen %", "seen": "seen %", "gap": "unseen − seen", "std": "std over unseen"}
+    before = MainScore.of(runs).before
+    titles = {"accuracy": f"{before}unseen %", "seen": "seen %", "gap": "unseen − seen", "std": "std over unseen"}
     return [{"key": f"unseen.{key}", "above": above, "title": text, "ranked": key == "accuracy"} for key, text in titles.items()]
 
 

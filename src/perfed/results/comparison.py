@@ -113,7 +113,7 @@ class Comparison:
         return frame(self._records())
 
     def accuracies(self, part: str = "test", seed: int | None = None) -> "DataFrame":
-        """Return each client's accuracy after the last round.
+        """Return each client's accuracy after the last round; for other tasks than classes the main score.
 
         Args:
             part: ``test`` or ``validation``.

@@ -100,18 +100,26 @@ class Run:
 
     @property
     def accuracy(self) -> float:
-        """The accuracy over all clients' test samples after the last round, averaged over seeds."""
+        """The accuracy over all clients' test samples after the last round, averaged over seeds.
+
+        Where no classes are learned it is the main score, which `main` names.
+        """
         return float(self.summary["accuracy"]["last"]["weighted"]["mean"])
 
+    @property
+    def main(self) -> str:
+        """The metric that tables show first: ``accuracy``, or ``label_accuracy``, ``r2`` or ``concordance`` for other tasks."""
+        return str(self.summary.get("main", "accuracy"))
+
     def accuracies(self, part: str = "test", seed: int | None = None) -> dict[str, float]:
-        """Return each client's accuracy after the last round, by name.
+        """Return each client's accuracy after the last round, by name; for other tasks than classes the main score.
 
         Args:
             part: ``test`` or ``validation``; ``unseen`` for clients that were kept out of training.
             seed: one of the run's seeds; by default the first.
 
         Returns:
-            Fractions from 0 to 1.
+            Fractions from 0 to 1; R² may be below 0.
 
         Raises:
             InputError: the run has no such seed, or no scores of that part.

@@ -14,7 +14,7 @@ from ..data.columns import fitted, laid
 from ..data.inputs import inputs_for
 from ..data.text import Vocabulary, tokenised
 from ..errors import InputError, MethodError, PerfedError, RunError
-from ..evaluate.metrics import CATALOGUE, Metric, chosen_by, defined, select, with_loss
+from ..evaluate.metrics import Metric, chosen_by, defined, select, with_loss
 from ..federation import Federation
 from ..method import Method
 from ..partition import Split
@@ -145,20 +145,23 @@ def kind_of(choice: Choice) -> type[AnyMethod]:
 
 def metrics_of(experiment: Experiment, task: Task) -> tuple[Metric, ...]:
     """Return what clients are scored by, the user's own among them."""
+    found = asked_for(experiment)
+    if task.goal != "classification":  # what is measured unless something else is asked for
+        found = [metric for metric in found if metric != "accuracy"]
+    by = chosen_by(experiment.choose, task.goal)
+    chosen = [] if by in {metric.name for metric in select(found, task.goal)} else [by]
+    return with_loss(select([*found, *chosen], task.goal), task.goal, each_of(task.goal, task.objective))
+
+
+def asked_for(experiment: Experiment) -> list[Any]:
+    """Return the metrics that an experiment names, the user's own as what they are."""
     found: list[Any] = []
     for metric in experiment.metrics:
         if isinstance(metric, dict):
             again = "name it as file.py:name where a run is to be resumed"
             raise RunError(f"the metric '{metric['name']}' was a function in memory and cannot be found again; {again}")
         found.append(code.find(metric, "metrics") if isinstance(metric, str) and code.is_own(metric) else metric)
-    if task.goal != "classification":  # what is measured unless something else is asked for
-        found = [metric for metric in found if metric != "accuracy"]
-    by = chosen_by(experiment.choose, task.goal)
-    named = {metric.name: metric for metric in select(found, task.goal)}
-    if by in named and by not in CATALOGUE and not named[by].higher:  # records know a metric by its name alone
-        raise InputError(f"choose={by} is your own, and less of it is better: let it return its negative to choose by it")
-    chosen = [] if by in named else [by]
-    return with_loss(select([*found, *chosen], task.goal), task.goal, each_of(task.goal, task.objective))
+    return found
 
 
 def stretched(experiment: Experiment) -> bool:

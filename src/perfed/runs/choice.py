@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from .. import advice
 from ..data.samples import Samples
 from ..errors import InputError, suggest
-from ..evaluate.metrics import Metric
+from ..evaluate.metrics import Metric, facts
 from ..methods import CATALOGUE
 from . import code
 
@@ -52,7 +52,9 @@ class Choice(BaseModel):
 
 
 def recorded(thing: Any) -> dict[str, Any]:
-    """Return what a record says of an object."""
+    """Return what a record says of an object; a metric is its function and how it is read."""
+    if isinstance(thing, Metric):
+        return {"name": thing.name, "object": code.described(thing.of) | facts([thing]).get(thing.name, {})}
     return {"name": named(thing), "object": code.described(thing)}
 
 

@@ -9,12 +9,13 @@ from typing import Any
 from .. import machine
 from ..data import Samples
 from ..errors import InputError, RunError
+from ..evaluate.metrics import facts
 from ..trackers import check, following
 from ..trackers.tracker import About
 from ..transport import SAME, Transport
 from ..transport.flops import per_step
 from . import code
-from .assemble import SharedData, samples_of, stretched, there
+from .assemble import SharedData, asked_for, samples_of, stretched, there
 from .choice import Choice
 from .engine import Engine
 from .experiment import Experiment
@@ -218,7 +219,9 @@ def begin(experiment: Experiment, shared: SharedData, command: str = "") -> RunF
         "data": shared.samples.digest(),
         "splits": {str(seed): shared.splits[seed].digest() for seed in experiment.seeds},
     }
-    folder.put_manifest(manifest | ({"code": code.keep(own, folder.code)} if own else {}))
+    told = facts(asked_for(experiment))
+    manifest |= ({"code": code.keep(own, folder.code)} if own else {}) | ({"metrics": told} if told else {})
+    folder.put_manifest(manifest)
     return folder
 
 

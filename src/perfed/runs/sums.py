@@ -8,7 +8,7 @@ from typing import Any
 from ..evaluate.newcomers import newcomers
 from ..evaluate.others import others
 from ..evaluate.rising import rising
-from ..evaluate.summary import majority, runaway, summarise
+from ..evaluate.summary import main, majority, runaway, summarise, tested
 from .experiment import Experiment
 
 
@@ -23,6 +23,7 @@ def summed(asked: Experiment, lines: Mapping[int, list[dict[str, Any]]], who: Ma
         "seeds": list(asked.seeds),
         "seconds": round(sum(line["seconds"] for own in lines.values() for line in own), 3),
         "choose": asked.choose,
+        "main": _main(lines, asked.series),  # what stands under accuracy: for other tasks than classes another score
         "accuracy": summarise(lines, **options),
         "metrics": others(lines, **options),
         "majority": majority(who),
@@ -46,3 +47,8 @@ def digests(found: Mapping[int, str]) -> dict[str, Any]:
     whole = list(found.values())
     joined = whole[0] if len(whole) == 1 else hashlib.sha256("".join(whole).encode()).hexdigest()
     return {"digest": joined, "digests": {str(seed): own for seed, own in found.items()}}
+
+
+def _main(lines: Mapping[int, list[dict[str, Any]]], series: str) -> str:
+    found = next((line for own in lines.values() for line in tested(own, series)), None)
+    return main(found[series]) if found is not None else "accuracy"

@@ -3,6 +3,19 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+GIVES = {  # by task
+    "classification": "one of {count} classes: {listed}",
+    "multilabel": "yes or no to each of {count} labels: {listed}",
+    "regression": "a number",
+    "survival": "the log of a risk: the higher, the earlier",
+}
+_SURE = "Whether its probabilities are as often right as they say."
+UNTESTED = {
+    "classification": ("inputs that are none of its classes, which it calls one of them anyway", _SURE),
+    "multilabel": ("labels that it was not trained on", _SURE),
+    "regression": ("labels beyond the range of its training samples", "How far off a single answer may be."),
+    "survival": ("times beyond the longest of its training samples", "When an event comes: it orders samples and names no time."),
+}
 PARTS = {"train": "training", "validation": "validation", "test": "test"}
 
 
@@ -46,8 +59,9 @@ def _facts(card: Mapping[str, Any], sha256: str) -> Iterator[str]:
     yield f"| takes | {takes['what']}; {'×'.join(map(str, takes['shape'][1:]))}, {takes['type']} |"
     if columns := card.get("columns"):
         yield f"| columns | {', '.join(_cell(column['name']) for column in columns)} |"
-    if classes := card["classes"]:
-        yield f"| gives | one of {len(classes)} classes: {_cell(', '.join(classes[:20]))}{' …' if len(classes) > 20 else ''} |"
+    if (classes := card["classes"]) or card.get("task", "classification") != "classification":
+        listed = f"{_cell(', '.join(classes[:20]))}{' …' if len(classes) > 20 else ''}"
+        yield f"| gives | {GIVES[card.get('task', 'classification')].format(count=len(classes), listed=listed)} |"
     yield f"| parameters | {card['parameters']['count']:,}; SHA-256 `{card['parameters']['sha256']}` |"
     yield f"| file | SHA-256 `{sha256}` |"
     if command := card.get("command"):
@@ -98,8 +112,9 @@ def _untested(card: Mapping[str, Any]) -> Iterator[str]:
         if few:
             yield f"Classes with fewer than ten: {', '.join(few)}; their figures say little."
     yield f"Data of the other {others} clients: it is {card['client']}'s own model." if others > 0 else "Data of any other site."
-    yield "Samples of another time, device or population; inputs that are none of its classes, which it calls one of them anyway."
-    yield "Whether its probabilities are as often right as they say."
+    other, sure = UNTESTED[card.get("task", "classification")]
+    yield f"Samples of another time, device or population; {other}."
+    yield sure
 
 
 def _use(card: Mapping[str, Any], name: str) -> str:

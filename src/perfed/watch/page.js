@@ -3,8 +3,8 @@
 
 const EVERY = 2000;
 const FIGURES = {
-  weighted: { name: "accuracy, weighted by samples", scale: 100, unit: "%" },
-  mean: { name: "accuracy, mean over clients", scale: 100, unit: "%" },
+  weighted: { name: "weighted by samples", scored: true, scale: 100, unit: "%" },
+  mean: { name: "mean over clients", scored: true, scale: 100, unit: "%" },
   std: { name: "deviation over clients", scale: 100, unit: "%" },
   loss: { name: "loss", scale: 1, unit: "" },
 };
@@ -12,6 +12,7 @@ const seen = { runs: null, group: null, marks: {}, hidden: new Set(), figure: "w
 
 const byId = (id) => document.getElementById(id);
 const chosen = () => decodeURIComponent(location.hash.slice(1)) || (seen.first ||= seen.runs?.groups[0]?.id ?? "");
+const begun = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
 
 function spoken(seconds) {
@@ -39,7 +40,7 @@ function bar(done, planned) {
 function card(group) {
   const how = group.error && !group.runs.length ? group.error : `${group.done} of ${group.planned} rounds`;
   const rest = group.state === "running" && group.left ? `about ${spoken(group.left)} left` : group.state;
-  const best = group.best ? `${group.compared ? `${group.best.title} ` : ""}${percent(group.best.accuracy)}` : "";
+  const best = group.best ? `${group.compared ? `${group.best.title} ` : ""}${group.best.scored === "accuracy" ? "" : `${group.best.scored} `}${percent(group.best.score)}` : "";
   const made = el("a", { href: `#${encodeURIComponent(group.id)}`, class: group.state, "data-id": group.id },
     el("div", { class: "name" }, group.title), el("div", { class: "where" }, group.id), bar(group.done, group.planned),
     el("div", { class: "how" }, el("span", {}, how), el("span", {}, rest)), el("div", { class: "how" }, el("span", {}, best)));
@@ -90,7 +91,7 @@ function states(group) {
 function curves(whole, planned) {
   const series = ["test", "validation", "after"].filter((one) => whole.runs.some((run) => run.curves[one].round.length));
   const names = { test: "test data", validation: "validation data", after: "right after local training" };
-  const figure = choice("figure", "figure", Object.entries(FIGURES).map(([key, entry]) => [key, entry.name]));
+  const figure = choice("figure", "figure", Object.entries(FIGURES).map(([key, entry]) => [key, entry.scored ? `${whole.score}, ${entry.name}` : entry.name]));
   const data = choice("on", "series", series.map((one) => [one, names[one]]));
   const { scale, unit } = FIGURES[seen.figure];
   const read = el("p", { class: "read", role: "status" });
@@ -126,20 +127,20 @@ function table(whole) {
     body.append(line);
   }
   return [el("h3", {}, "Table"), el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Table" }, el("table", {}, el("thead", {}, head), body)),
-    el("p", { class: "soft" }, "Test accuracy in per cent; the best round is chosen on test data, the validated one on validation data."),
+    el("p", { class: "soft" }, `${begun(whole.score)} on test data, in per cent; the best round is chosen on test data, the validated one on validation data.`),
     ...whole.notes.map((text) => el("p", { class: "soft" }, text))];
 }
 
 function clients(whole) {
-  const known = (run) => run.clients.accuracy.filter((value) => value !== null);
+  const known = (run) => run.clients.score.filter((value) => value !== null);
   const mean = (run) => known(run).reduce((sum, value) => sum + value, 0) / (known(run).length || 1);
   if (!whole.runs.some((run) => run.name === seen.client)) seen.client = whole.runs.reduce((a, b) => (mean(b) > mean(a) ? b : a)).name;
   const pick = choice("of", "client", whole.runs.map((run) => [run.name, run.label]));
   const run = whole.runs.find((one) => one.name === seen.client) || whole.runs[0];
   const local = whole.runs.find((one) => one.method === "local" && one !== run);
   const box = el("div", { class: "clients" });
-  drawClients(box, run.clients.names, run.clients.accuracy, run.colour, local && local.clients.accuracy);
-  const text = `Test accuracy in the last round of seed ${run.clients.seed}, in per cent${local ? "; the black mark is the same client with Local" : ""}.`;
+  drawClients(box, run.clients.names, run.clients.score, run.colour, local && local.clients.score);
+  const text = `${begun(whole.score)} on test data in the last round of seed ${run.clients.seed}, in per cent${local ? "; the black mark is the same client with Local" : ""}.`;
   return [el("h3", {}, "Every client", pick), el("p", { class: "soft" }, text), box];
 }
 

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import PerfedError
-from ..evaluate.summary import curves, figures, majority
+from ..evaluate.metrics import known
+from ..evaluate.summary import curves, figures, main, majority
 from ..report.formats import MOMENTS
+from ..report.main_score import MainScore
 from ..report.names import position, title
 from ..report.read import Record, labels, options, read
 from ..report.sections import command, facts, lead
@@ -43,7 +45,7 @@ def glance(group: Group, held: frozenset[int]) -> dict[str, Any]:
         "planned": sum(seed["planned"] for seed in seeds),
         "left": left / at_work if at_work and paces else None,
         "changed": max([seed["changed"] for seed in seeds], default=0.0),
-        "best": max((run for run in runs if run["accuracy"] is not None), key=lambda run: run["accuracy"], default=None),
+        "best": max((run for run in runs if run["score"] is not None), key=lambda run: run["score"], default=None),
         "deployed": any(seed.silos.exists() for run in group.runs for seed in run.seeds.values()),
         "missing": [f"{run['name']}: {text}" if len(runs) > 1 else text for run in runs for text in run["missing"]],
     }
@@ -63,7 +65,8 @@ def _run(run: RunFolder, held: frozenset[int]) -> dict[str, Any]:
         "data": _name(settings.get("data"), ""),
         "state": _state(seed.state for seed in pulses),
         "seeds": [_seed(seed) for seed in pulses],
-        "accuracy": float(np.mean(scores)) if scores else None,
+        "score": float(np.mean(scores)) if scores else None,
+        "scored": known(main(next((seed.last["test"] for seed in pulses if seed.last.get("test")), None))).title,
         "missing": [text for seed in pulses for text in _missing(run, seed)],
     }
 
@@ -114,13 +117,14 @@ def whole(group: Group) -> dict[str, Any]:
         return {"id": group.id, "notes": notes, "runs": [], "table": None, "facts": [], "commands": []}
     runs.sort(key=lambda run: position(run.method))
     own = options(runs)
-    table = comparison(runs, **own)
+    table, score = comparison(runs, **own), MainScore.of(runs, own["series"])
     names = labels(runs)
     return {
         "id": group.id,
         "runs": [_detail(run, name, look) for run, name, look in zip(runs, names, looks([r.method for r in runs]), strict=True)],
         "table": _table(table),
-        "lead": lead(table),
+        "lead": lead(table, score),
+        "score": score.name,
         "notes": [*(note for note in table.notes if _of_the_end(runs, note)), *notes],
         "facts": facts(runs),
         "commands": list(dict.fromkeys(command(run) for run in runs)),
@@ -147,7 +151,7 @@ def _detail(run: Record, name: str, look: Any) -> dict[str, Any]:
         "colour": look.colour,
         "dash": dash,
         "curves": {series: _curves(run, series) for series in ("test", "validation", "after")},
-        "clients": {"seed": seed, "names": run.clients[seed]["names"], "accuracy": _plain(last)},
+        "clients": {"seed": seed, "names": run.clients[seed]["names"], "score": _plain(last)},
         "refused": _refusals(run, seed),
     }
 
