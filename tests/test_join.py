@@ -115,3 +115,62 @@ def test_data_that_do_not_fit_are_refused_in_a_sentence(run: Path, tmp_path: Pat
 def test_what_join_does_not_understand_is_refused_in_a_sentence(run: Path, words: list[str], said: str) -> None:
     done = CliRunner().invoke(app, ["join", str(run), *words])
     assert done.exit_code != 0 and isinstance(done.exception, PerfedError) and said in str(done.exception)
+
+
+def ward(
+    path: Path, seed: int, rows: int, *, shift: float = 0.0, unit: float = 1.0, words: bool = False, dose: bool = False
+) -> Path:
+    """Write a table with a gap, and numbers in a hospital's own unit; the label follows from the first of them."""
+    x = keys.normal(keys.key(seed, "ward"), (rows, 2)).numpy()
+    lines = [f"{'high' if words else ''},0.0,{'1.5' if dose else 'well'}"] if words else [f",0.5,{'1.5' if dose else 'well'}"]
+    for a, b in x.tolist():
+        label = f"{2 * a + b}" if dose else ("well" if a > 0 else "sick")
+        lines.append(f"{'low' if words else a * unit + shift},{b},{label}")
+    path.write_text("\n".join(["pressure,age,diagnosis", *lines]) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def scaled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of two hospitals that scale by their own rows."""
+    place = tmp_path_factory.mktemp("scaled")
+    (place / "wards").mkdir()
+    for number, name in enumerate(("Bern", "Rome")):
+        ward(place / "wards" / f"{name}.csv", number, 60, shift=100.0 * number, unit=1.0 + number)
+    data = {"name": f"csv:{place / 'wards'}", "label": "diagnosis", "scale": "client"}
+    done = perfed.run(
+        data=data, method="fedavg", rounds=5, budget={"lr": 0.2}, out=place / "runs", progress=False, transport="serial"
+    )
+    assert done.path is not None
+    return done.path
+
+
+def test_a_newcomer_scales_by_its_own_training_rows_where_everyone_does(scaled: Path, tmp_path: Path) -> None:
+    new = join(scaled, f"csv:{ward(tmp_path / 'oslo.csv', 7, 80, shift=5000.0, unit=40.0)}", name="Oslo", epochs=1)
+    data = new._new.site.federation
+    own = data.x[data.train[0]]
+    there = own[:, 1] == 0  # rows without a gap in the first column
+    assert float(own[there, 0].mean()) == pytest.approx(0, abs=1e-5) and float(own[there, 0].std()) == pytest.approx(1, abs=1e-4)
+    assert data.columns is not None and data.columns[0].columns[0].mean == pytest.approx(5000, abs=20)
+    assert new.after["accuracy"] >= 0.8  # in another unit than anybody's before
+    assert new.model().columns == data.columns[0]
+
+
+def test_a_newcomer_s_table_that_reads_otherwise_is_refused(scaled: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the column 'pressure' is category in the newcomer's 'oslo' and number in the run"):
+        join(scaled, f"csv:{ward(tmp_path / 'oslo.csv', 7, 20, words=True)}")
+    (tmp_path / "few.csv").write_text("age,weight,diagnosis\n1,,well\n2,3,sick\n3,4,sick\n")
+    with pytest.raises(InputError, match="has no column 'pressure', which the run's clients have"):
+        join(scaled, f"csv:{tmp_path / 'few.csv'}")
+    with pytest.raises(InputError, match="the run is for classification, the newcomer's 'dose' for regression"):
+        join(scaled, f"csv:{ward(tmp_path / 'dose.csv', 7, 20, dose=True)}", task="regression")
+
+
+def test_a_newcomer_joins_a_run_that_learns_numbers(tmp_path: Path) -> None:
+    (tmp_path / "wards").mkdir()
+    for number, name in enumerate(("Bern", "Rome")):
+        ward(tmp_path / "wards" / f"{name}.csv", number, 60, dose=True)
+    data = {"name": f"csv:{tmp_path / 'wards'}", "label": "diagnosis", "task": "regression"}
+    run = perfed.run(data=data, method="fedper", rounds=8, budget={"lr": 0.1}, progress=False, transport="serial")
+    new = perfed.join(run, f"csv:{ward(tmp_path / 'oslo.csv', 7, 60, dose=True)}", epochs=5)
+    assert new.after["r2"] > 0.5

@@ -9,7 +9,8 @@ import torch
 
 from ..data import Samples
 from ..data import load as load_samples
-from ..data.columns import Columns
+from ..data.columns import Columns, ColumnSums, own_scale
+from ..data.sheet import Sheet
 from ..disk import put_json
 from ..errors import DataError, InputError
 from ..federation import Federation
@@ -174,8 +175,14 @@ def join(
     site, classes = trained.site, run.classes
     told = fitting(data, site.federation, classes, experiment.text)
     made = make_split(told, build_partition("iid"), 1, site.federation.seed, 0.0, experiment.test)
+    columns = None
+    if site.federation.columns is not None:
+        columns = newcomers_columns(told, site.federation.columns, made.train[0])
+        told = replace(told, x=torch.from_numpy(columns.rows(told.sheet)), sheet=None)
+        _same_shape(told, site.federation)
     federation = Federation.of(told, replace(made, names=(name,)), site.federation.inputs, seed=site.federation.seed)
     federation = replace(federation, numbers=(len(run.everyone),), vocabulary=site.federation.vocabulary)
+    federation = replace(federation, columns=None if columns is None else (columns,))
     return Joined(name, trained, federation.to(experiment.device), classes, passes)
 
 
@@ -187,30 +194,49 @@ def fitting(samples: Samples, federation: Federation, classes: list[str], text: 
     if samples.texts is not None and federation.vocabulary is not None:
         length = {name: value for name, value in text.items() if name == "length"}
         samples = replace(samples, x=federation.vocabulary.encode(samples.texts, **length))
-    if federation.columns is not None:
-        samples = _coded(samples, federation.columns)
-    here, there = ("×".join(map(str, shape)) for shape in (samples.shape, federation.x.shape[1:]))
-    if here != there:
-        raise InputError(f"a sample of the run is {there}, one of the newcomer's '{samples.name}' is {here}")
-    foreign = sorted({samples.classes[i] for i in set(samples.y.tolist())} - set(classes))
-    if foreign:
-        listed = ", ".join(classes[:10]) + (", …" if len(classes) > 10 else "")
-        raise InputError(f"the newcomer's '{samples.name}' has the class '{foreign[0]}', which the run does not know: {listed}")
+    if samples.task != federation.goal:
+        raise InputError(
+            f"the run is for {federation.goal}, the newcomer's '{samples.name}' for {samples.task}; data.task= says it"
+        )
+    if federation.columns is None:  # a table's rows become numbers once it is known which of them train
+        _same_shape(samples, federation)
     if len(samples) < 2:
         raise DataError(
             f"the newcomer's '{samples.name}' has {len(samples)} sample: it needs one to learn from and one to test on"
         )
+    if samples.task != "classification":
+        return replace(samples, group=None, groups=())
+    foreign = sorted({samples.classes[i] for i in set(samples.y.tolist())} - set(classes))
+    if foreign:
+        listed = ", ".join(classes[:10]) + (", …" if len(classes) > 10 else "")
+        raise InputError(f"the newcomer's '{samples.name}' has the class '{foreign[0]}', which the run does not know: {listed}")
     place = torch.tensor([classes.index(name) if name in classes else 0 for name in samples.classes])
     return replace(samples, y=place[samples.y], classes=tuple(classes), group=None, groups=())
 
 
-def _coded(samples: Samples, columns: tuple[Columns, ...]) -> Samples:
-    """Return a newcomer's table in numbers, by what was decided for the run's columns."""
+def _same_shape(samples: Samples, federation: Federation) -> None:
+    here, there = ("×".join(map(str, shape)) for shape in (samples.shape, federation.x.shape[1:]))
+    if here != there:
+        raise InputError(f"a sample of the run is {there}, one of the newcomer's '{samples.name}' is {here}")
+
+
+def newcomers_columns(samples: Samples, columns: tuple[Columns, ...], train: Any) -> Columns:
+    """Return the run's decisions for a newcomer's table; where every client scales by its own rows, it does so by ``train``."""
+    again = "data.columns=RUN/seed-0/columns.json reads it by the run's decisions"
     if samples.sheet is None:
         raise InputError(
-            f"the run has decisions for its table's columns, and '{samples.name}' was read as plain numbers; "
-            "data.columns=RUN/seed-0/columns.json reads it by them"
+            f"the run has decisions for its table's columns, and '{samples.name}' was read as plain numbers; {again}"
         )
-    if any(own != columns[0] for own in columns):
-        raise InputError("every client of the run scales its table by its own rows, which a newcomer cannot do yet")
-    return replace(samples, x=torch.from_numpy(columns[0].rows(samples.sheet)), sheet=None)
+    there = {column.name: column.kind for column in samples.sheet.columns}
+    for decided in columns[0].columns:
+        if decided.name not in there:
+            raise InputError(f"the newcomer's '{samples.name}' has no column '{decided.name}', which the run's clients have")
+        if there[decided.name] != decided.kind:
+            found = f"the column '{decided.name}' is {there[decided.name]} in the newcomer's '{samples.name}'"
+            raise InputError(f"{found} and {decided.kind} in the run; {again}")
+    if all(own == columns[0] for own in columns):
+        return columns[0]
+    plain = (replace(c, fill=0.0, mean=0.0, scale=1.0) if c.kind == "number" else c for c in columns[0].columns)
+    names = [decided.name for decided in columns[0].columns]
+    known = {column.name: column for column in samples.sheet.take(train).columns}
+    return own_scale(Columns(tuple(plain)), ColumnSums.of(Sheet(tuple(known[name] for name in names))))
