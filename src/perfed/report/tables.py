@@ -199,9 +199,8 @@ def short(table: Table) -> tuple[list[str], list[list[str]]]:
 
 
 def _short(column: Column) -> str:
-    """Return a column's heading for a terminal; what is no accuracy is named where it stands first."""
     named, _, _ = column.title.rpartition(", weighted %")
-    return f"{SHORT[column.key]} {named}" if named else SHORT[column.key]
+    return f"{SHORT[column.key]} {named}" if named else SHORT[column.key]  # what is no accuracy is named
 
 
 def records(table: Table) -> list[dict[str, Any]]:
