@@ -34,12 +34,17 @@ def test_a_fresh_deployment_is_fit_to_run(made: Path) -> None:
 
 def test_private_keys_are_the_owners_alone(made: Path) -> None:
     keys = sorted(p.relative_to(made).as_posix() for p in made.rglob("*.key"))
-    assert keys == ["ca/ca.key", "server/operator.key", "server/server.key", "silo-0/node.key", "silo-1/node.key"]
+    own = ["node.key", "start.key"]
+    silos = [f"silo-{i}/{name}" for i in range(2) for name in own]
+    assert keys == ["ca/ca.key", "ca/start.key", "server/operator.key", "server/server.key", *silos]
     assert {stat.S_IMODE((made / key).stat().st_mode) for key in keys} == {0o600}
 
 
-def test_a_silos_part_holds_no_key_but_its_own(made: Path) -> None:
-    assert [p.name for p in (made / "silo-0").glob("*.key")] == ["node.key"]
+def test_a_silos_part_holds_no_key_but_its_own_and_the_silos_common_one(made: Path) -> None:
+    assert sorted(p.name for p in (made / "silo-0").glob("*.key")) == ["node.key", "start.key"]
+    common = {(made / part / "start.key").read_text() for part in ("ca", "silo-0", "silo-1")}
+    assert len(common) == 1 and len(common.pop().strip()) == 64
+    assert not list((made / "server").rglob("start.key"))
     assert not list((made / "server").glob("node.key"))
 
 
@@ -103,6 +108,19 @@ def test_a_key_that_the_server_does_not_know_is_wrong(other: Path) -> None:
     assert states(other) == {"silo-1/node.key": "wrong"}
 
 
+def test_the_silos_common_secret_is_the_same_at_every_silo_and_not_at_the_server(other: Path) -> None:
+    (other / "silo-0" / "start.key").unlink()
+    assert states(other) == {"silo-0/start.key": "warning"}
+    (other / "silo-0" / "start.key").write_text("0" * 64)
+    (other / "silo-0" / "start.key").chmod(0o600)
+    assert states(other) == {"silo-0/start.key": "wrong", "silo-1/start.key": "wrong"}
+    (other / "silo-0" / "start.key").write_text("secret")
+    assert "wrong" in states(other).values()
+    for part in ("silo-0", "server"):
+        (other / part / "start.key").write_bytes((other / "silo-1" / "start.key").read_bytes())
+    assert states(other) == {"start.key": "wrong"}
+
+
 def test_two_silos_with_one_key_are_wrong(other: Path) -> None:
     (other / "server" / "keys" / "silo-1.pub").write_bytes((other / "server" / "keys" / "silo-0.pub").read_bytes())
     assert states(other)["server"] == "wrong"
@@ -156,6 +174,16 @@ def test_a_silo_that_comes_later_has_a_part_of_its_own_and_the_server_knows_its_
     policy = yaml.safe_load((deployed / "silo-2" / "policy.yaml").read_text())
     assert policy["epochs"] == 10 and policy["scores"] is True and policy["labels"] is False
     assert yaml.safe_load((deployed / "silo-2" / "silo.yaml").read_text())["called"] == "Oslo"
+    assert (deployed / "silo-2" / "start.key").read_text() == (deployed / "silo-1" / "start.key").read_text()
+
+
+def test_a_newcomers_secret_is_any_silos_that_is_here_and_else_it_is_said(deployed: Path) -> None:
+    (deployed / "ca" / "start.key").unlink()
+    assert "was not to be found" not in perfed("add", str(deployed), "Oslo", "data=npz:own.npz")
+    for part in ("silo-0", "silo-1", "silo-2"):
+        (deployed / part / "start.key").unlink()
+    assert "let one send it its copy, past the server" in perfed("add", str(deployed), "Rome", "data=npz:own.npz")
+    assert not (deployed / "silo-3" / "start.key").exists()
 
 
 def test_a_silo_that_leaves_has_its_key_taken_away_and_its_number_stays_its_own(deployed: Path) -> None:

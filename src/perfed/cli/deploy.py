@@ -172,10 +172,13 @@ def add(
     In an experiment that runs it takes part from the next round, if the method can take it in; when the experiment is over
     it joins as the method has it for newcomers, and has its model; the others are not disturbed.
     """
+    from ..silos import start
     from ..silos.flower.membership import add
 
     made = add(folder, name, _source(data or []), {"scores": scores, "labels": labels})
     said = f"{name} is {made}; carry it there and start it: perfed deploy silo {made.name}"
+    if not (made / start.FILE).exists():
+        said += f". Another silo's {start.FILE} was not to be found here: let one send it its copy, past the server"
     emit({"name": name, "folder": str(made)}, json, lambda: note(said, out=True))
 
 

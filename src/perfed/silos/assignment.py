@@ -1,5 +1,6 @@
 """What a request needs at a silo: the method on the silo's own data, and what the silo may say of them."""
 
+import logging
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any
@@ -17,12 +18,15 @@ from ..runs.assemble import assemble, federation_of, split_of
 from ..runs.experiment import Experiment
 from ..transport import Private, Site
 from ..trees import Tree
+from . import start
 from .columns import columns_of
 from .config import DataSource, SiloConfig
 from .messages import Ask
 from .policy import SitePolicy, steps
 from .refusals import Refused
 from .states import States
+
+log = logging.getLogger("perfed.silo")
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,10 @@ class Assignment:
 
 
 def assign(config: SiloConfig, ask: Ask, policy: SitePolicy, states: States, admitted: bool = False) -> Assignment:
-    """Return the method on this silo's data; unless seeded, order of visits and private parts are this silo's own."""
+    """Return the method on this silo's data; unless seeded, the order of visits is its own, and so are private parts.
+
+    These begin with the secret that the silos share; a silo that was given none begins with one of its own.
+    """
     asked = built(ask.settings)
     if not admitted:
         policy.admit(asked, ask.seeded)
@@ -51,10 +58,16 @@ def assign(config: SiloConfig, ask: Ask, policy: SitePolicy, states: States, adm
     if not admitted:
         size = sum(leaf.numel() for leaf in made.site.task.params().values())
         policy.admit_size(size, steps(made.method, len(own.train[0])))
-    first = made.first if secret is None else assemble(settings, secret, own, clients=ask.clients).first
+    first, common = made.first, start.seed_of(config.start, ask.experiment) if config.start else secret
+    if secret is not None and common is not None:
+        first = start.first(made, assemble(settings, common, own, clients=ask.clients))
+        if not config.start:
+            log.warning("no %s here: private parts begin otherwise than the other silos', which can cost accuracy", start.FILE)
     words = () if own.vocabulary is None else own.vocabulary.words
     coded = None if own.columns is None else [[name, "feature"] for name in own.columns[0].names]
     facts = _facts(own, samples, policy) | {"columns": coded or columns_of(source)}
+    if secret is not None and config.start:
+        facts["start"] = start.sign_of(config.start, ask.experiment)
     site = replace(made.site, secret=made.site.privacy.on)  # who knows the seed could take keyed noise off again
     return Assignment(site, made.server, first, facts, words, asked.join.epochs)
 

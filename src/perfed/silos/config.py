@@ -9,6 +9,7 @@ import yaml
 
 from ..errors import InputError, suggest
 from ..runs.choice import Choice
+from . import start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,7 @@ class SiloConfig:
     called: str = ""  # the site's own name; without one its folder's
     device: str = "cpu"
     weights: str | None = None  # a file, where a model starts from weights that the server names
+    start: str = ""  # what the silos share and the server never has: private parts begin with it
 
     @staticmethod
     def load(path: Path) -> "SiloConfig":
@@ -41,7 +43,7 @@ class SiloConfig:
             found = yaml.safe_load(path.read_text(encoding="utf-8"))
         except (OSError, yaml.YAMLError, UnicodeDecodeError) as wrong:
             raise InputError(f"cannot read the silo's configuration '{path}': {wrong}") from wrong
-        known = SiloConfig.__dataclass_fields__.keys() - {"folder"}
+        known = SiloConfig.__dataclass_fields__.keys() - {"folder", "start"}
         if not isinstance(found, dict) or not isinstance(found.get("data"), dict) or type(found.get("client")) is not int:
             raise InputError(f"'{path}' needs `client: NUMBER` and `data: {{NAME: SOURCE}}`")
         for name in found:
@@ -52,7 +54,7 @@ class SiloConfig:
         data = {str(name): _source(entry, folder, called) for name, entry in found.pop("data").items()}
         for name in ("policy", "state"):
             found[name] = folder / str(found.get(name, getattr(SiloConfig, name)))
-        return SiloConfig(folder=folder, data=data, **found)
+        return SiloConfig(folder=folder, data=data, start=start.read(folder), **found)
 
 
 def _source(entry: Any, folder: Path, called: str) -> DataSource:

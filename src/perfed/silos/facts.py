@@ -1,6 +1,7 @@
 """What a silo says of its data: the form that it must have, and what the silos of one experiment must agree on."""
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from math import prod
@@ -51,9 +52,10 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "name": (is_text, "a short text"),
     "torch": (is_text, "a short text"),
     "labels": (_is_counts, "counts"),
+    "start": (lambda v: isinstance(v, str) and re.fullmatch("[0-9a-f]{32}", v) is not None, "32 hexadecimal digits"),
     "majority": (lambda v: _is_counts(v) and len(v) == 2 and v[0] <= v[1], "correct and count"),
 }
-_OPTIONAL = {"labels", "majority"}
+_OPTIONAL = {"labels", "majority", "start"}
 
 
 def checked(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,6 +82,8 @@ def agreed(silos: Mapping[int, Mapping[str, Any]], refuse: Callable[[int, str], 
     for i in sorted(forms):
         if forms[i] != forms[chosen]:
             refuse(i, differs(silos[i], silos[chosen]))
+    if len({facts.get("start") for facts in silos.values()}) > 1:
+        log.warning("the silos' private parts begin differently, which can cost accuracy: their files start.key are not the same")
     return {i: dict(silos[i]) for i in sorted(forms) if forms[i] == forms[chosen]}
 
 

@@ -50,8 +50,12 @@ class States:
     @property
     def trained(self) -> int:
         """How many different trainings this experiment has had."""
+        return int(self._counted()[0])
+
+    def _counted(self) -> list[str]:
+        """Return how many trainings were counted, and the request of the last one."""
         path = self.folder / "trained"
-        return int(path.read_text()) if path.exists() else 0
+        return [*path.read_text().split(), ""] if path.exists() else ["0", ""]
 
     @property
     def today(self) -> int:
@@ -89,10 +93,7 @@ class States:
         self._put(f"version-{version}.state", encode(private))
         self._put(f"version-{version}.answer", body)
         if version:
-            self._put("trained", str(self.trained + 1).encode())
-            with keep.locked(self.folder.parent / "trainings.lock"):
-                days = self.folder.parent / "trainings.json"
-                keep.put(days, json.dumps({time.strftime("%Y-%m-%d"): _today(days) + 1}).encode())
+            self._count(request)
         note = {
             "base": base,
             "request": request,
@@ -101,6 +102,15 @@ class States:
             "extra": extra,
         }
         self._put(f"version-{version}.json", json.dumps(note).encode())
+
+    def _count(self, request: str) -> None:
+        """Count a training; one that a kill cut short and that is done again is the same one."""
+        with keep.locked(self.folder.parent / "trainings.lock"):
+            days = self.folder.parent / "trainings.json"
+            if _days(days).get("last") != request:
+                keep.put(days, json.dumps({time.strftime("%Y-%m-%d"): _today(days) + 1, "last": request}).encode())
+        if self._counted()[1] != request:
+            self._put("trained", f"{self.trained + 1} {request}".encode())
 
     def settle(self, base: int) -> None:
         """Forget what is older than the version before ``base``."""
@@ -135,10 +145,17 @@ class States:
         keep.put(self.folder / name, content)
 
 
+def _days(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return {}
+    except (ValueError, TypeError) as damaged:
+        raise RunError(f"'{path}' is damaged: {damaged}") from damaged
+
+
 def _today(path: Path) -> int:
     try:
-        return int(json.loads(path.read_text(encoding="utf-8")).get(time.strftime("%Y-%m-%d"), 0))
-    except FileNotFoundError:
-        return 0
-    except (ValueError, TypeError, AttributeError) as damaged:
+        return int(_days(path).get(time.strftime("%Y-%m-%d"), 0))
+    except (ValueError, TypeError) as damaged:
         raise RunError(f"'{path}' is damaged: {damaged}") from damaged

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...errors import InputError, PerfedError, extra, install
 from ...runs import parse
+from .. import start
 from . import certificates
 from .address import address
 from .engine import TRIED, installed
@@ -76,6 +77,8 @@ def _server(part: Path) -> Iterator[Finding]:
     host = address(part)["host"]
     yield _private(part / "server.key")
     yield _private(part / "operator.key")
+    if (part / start.FILE).exists():
+        yield _finding(start.FILE, "wrong", "is the silos' secret and must not be at the server; delete it here")
     yield _dated(part / "ca.crt")
     yield _dated(part / "server.crt")
     if not certificates.signed_by(part / "server.crt", part / "ca.crt"):
@@ -102,6 +105,10 @@ def _silo(part: Path) -> Iterator[Finding]:
 
     address(part)
     yield _private(part / "node.key")
+    if start.read(part):
+        yield _private(part / start.FILE)
+    else:
+        yield _finding(f"{part.name}/{start.FILE}", "warning", "missing: private parts begin otherwise than the other silos'")
     yield _dated(part / "ca.crt")
     config, policy = SiloConfig.load(part / "silo.yaml"), SitePolicy.load(part / "policy.yaml")
     lacking = [name for name in policy.data if name not in config.data]
@@ -126,6 +133,9 @@ def _known(part: Path) -> Iterator[Finding]:
     listed = (server / "keys" / f"{part.name}.pub").read_bytes().split()[:2]
     if certificates.public_of(part / "node.key").split()[:2] != listed:
         yield _finding(f"{part.name}/node.key", "wrong", f"is not the key in server/keys/{part.name}.pub")
+    others = {start.read(other) for other in silos_of(part.parent)} - {""}
+    if len(others) > 1:
+        yield _finding(f"{part.name}/{start.FILE}", "wrong", "the silos' files differ; copy one of them to all")
     settings = parse.load(server / "experiment.yaml", elsewhere=True)
     seeded = bool(parse.read_yaml(server / "server.yaml").get("seeded_private"))
     try:

@@ -12,7 +12,7 @@ from ...errors import InputError, RunError
 from ...runs import parse
 from ...runs.assemble import method_of
 from ...runs.experiment import Experiment
-from .. import keep
+from .. import keep, start
 from ..policy import passes
 from ..terms import Terms
 from . import certificates
@@ -67,6 +67,7 @@ def init(
     (server / "keys").mkdir(parents=True)
     (folder / "ca").mkdir(mode=0o700)
     certificates.authority(folder / "ca")
+    keep.put(folder / "ca" / start.FILE, f"{secrets.token_hex(32)}\n".encode())
     certificates.server(folder / "ca", server, [address.host, "localhost", "127.0.0.1"])
     (server / "ca.crt").write_bytes((folder / "ca" / "ca.crt").read_bytes())
     keep.put(server / "operator.key", f"{secrets.token_hex(32)}\n".encode())
@@ -118,9 +119,16 @@ def write_silo(folder: Path, number: int, config: dict[str, Any], policy: dict[s
     _yaml(own / "policy.yaml", policy, _POLICY)
     link = {"host": address.host, "port": address.port, "runtime": address.port + 1 + number}
     _yaml(own / "address.yaml", link)
+    if common := _common(folder):
+        keep.put(own / start.FILE, f"{common}\n".encode())
     _script(own / "start.sh", "This silo's node; it comes back by itself when the link was away.", "silo")
     (folder / "server" / "keys" / f"silo-{number}.pub").write_bytes(public)
     return own
+
+
+def _common(folder: Path) -> str:
+    """Return the silos' common secret: the authority's copy, or that of a silo whose part is still here."""
+    return next((found for place in (folder / "ca", *silos_of(folder)) if (found := start.read(place))), "")
 
 
 def _yaml(path: Path, content: dict[str, Any], head: str = "") -> None:
