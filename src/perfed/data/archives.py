@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +16,7 @@ from .entry import Array, Entry, ReaderOptions, chosen, two_parts
 from .pixels import pixels
 from .portion import order
 from .samples import Samples
+from .unpacked import BROKEN, refuse_bomb, refuse_header
 
 
 class Archive:
@@ -27,7 +26,7 @@ class Archive:
         self.path = path
         try:
             opened = np.load(path, allow_pickle=False)
-        except (OSError, EOFError, ValueError, zipfile.BadZipFile) as broken:
+        except BROKEN as broken:
             raise DataError(f"{path} is no readable npz file ({broken})") from broken
         if not isinstance(opened, np.lib.npyio.NpzFile):
             raise DataError(f"{path} holds a single array, but an npz file with several named ones is needed")
@@ -46,8 +45,15 @@ class Archive:
         if key not in self:
             raise DataError(f"{self.path} has no array '{key}'; it has {', '.join(self.opened.files)}")
         try:
+            packed = self.opened.zip
+            assert packed is not None  # it is open
+            member = key if key in packed.namelist() else f"{key}.npy"
+            refuse_bomb(packed, member)
+            refuse_header(packed, member)
             found: Array = self.opened[key]
-        except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as broken:
+        except DataError as refused:
+            raise DataError(f"{self.path}: {refused}") from refused
+        except BROKEN as broken:
             why = "it holds Python objects, which are never unpickled" if "pickle" in str(broken) else str(broken)
             raise DataError(f"{self.path}: array '{key}' cannot be read ({why})") from broken
         return found

@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from ..disk import locked
 from ..errors import DataError
+from .unpacked import BROKEN, refuse_bomb
 
 Progress = Callable[[str, int, int | None], None]  # (file, bytes so far, bytes in all if known)
 BLOCK = 1 << 16
@@ -228,7 +229,7 @@ def unpack(archive: Path, folder: Path, only: tuple[str, ...] = ()) -> None:
     with tempfile.TemporaryDirectory(prefix=".unpack-", dir=folder) as beside:
         try:
             extract(archive, Path(beside), only)
-        except (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, ValueError) as broken:
+        except BROKEN as broken:
             raise DataError(f"{archive} cannot be unpacked ({broken}); delete it and fetch it again") from broken
         merge(Path(beside), folder)
 
@@ -252,7 +253,10 @@ def extract(archive: Path, into: Path, only: tuple[str, ...]) -> None:
 def unzip(archive: Path, into: Path, only: tuple[str, ...]) -> None:
     """Write the wanted members of a zip; zipfile itself drops '..' and absolute paths."""
     with zipfile.ZipFile(archive) as packed:
-        packed.extractall(into, [member for member in packed.namelist() if wanted(member, only)])
+        members = [member for member in packed.namelist() if wanted(member, only)]
+        for member in members:
+            refuse_bomb(packed, member)
+        packed.extractall(into, members)
 
 
 def wanted(member: str, only: tuple[str, ...]) -> bool:

@@ -99,12 +99,15 @@ def named(arrays: Archive | mapped.ArrayFolder, options: ReaderOptions) -> Sampl
 
     def column(key: str) -> Any:
         if not split:
-            return arrays[key] if key in arrays or key in ("x", "y") else None
+            return rows(arrays, key) if key in arrays or key in ("x", "y") else None
         if key == "test":
             return np.repeat([False, True], [len(arrays["y_train"]), len(arrays["y_test"])])
         if f"{key}_train" not in arrays and key not in ("x", "y"):
             return None
         both = [arrays[f"{key}_{part}"] for part in ("train", "test")]
+        if both[0].shape[1:] != both[1].shape[1:] or not both[0].ndim == both[1].ndim > 0:
+            forms = " and ".join(f"{key}_{part} {each.shape}" for part, each in zip(("train", "test"), both, strict=True))
+            raise DataError(f"{arrays.path}: training and test part differ in more than their length: {forms}")
         numbers = key == "x" and all(isinstance(each, np.memmap) and each.dtype.kind in "biuf" for each in both)
         return mapped.joined([mapped.seen(each) for each in both]) if numbers else np.concatenate(both)
 
@@ -119,8 +122,16 @@ def named(arrays: Archive | mapped.ArrayFolder, options: ReaderOptions) -> Sampl
             name=arrays.path.stem,
         )
     except DataError as wrong:
-        raise DataError(f"{arrays.path}: {wrong}") from wrong
+        raise DataError(str(wrong) if str(arrays.path) in str(wrong) else f"{arrays.path}: {wrong}") from wrong
     return sized(samples, options)
+
+
+def rows(arrays: Archive | mapped.ArrayFolder, key: str) -> Array:
+    """Return an array with one row per sample."""
+    found = arrays[key]
+    if not found.ndim:
+        raise DataError(f"{arrays.path}: {key} is a single value, but there is one per sample")
+    return found
 
 
 def sized(samples: Samples, options: ReaderOptions) -> Samples:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import zipfile
-import zlib
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,6 +15,7 @@ from .entry import Array, ReaderOptions
 from .pickled import read
 from .pixels import pixels
 from .samples import Samples
+from .unpacked import BROKEN, header, refuse_bomb
 
 PARTS = ("train", "test")
 _MOST = 1 << 28  # tokens of one client
@@ -62,11 +62,12 @@ def arrays(file: Path) -> tuple[Array, Array]:
     """Return the samples and labels of one client's file: a dict with ``x`` and ``y`` in a pickled array ``data``."""
     try:
         with zipfile.ZipFile(file) as archive, archive.open("data.npy") as member:
+            refuse_bomb(archive, "data.npy")
             held = contents(member)
-    except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile, zlib.error) as broken:
-        raise DataError(f"{file} is no file of a PFLlib client ({broken})") from broken
     except DataError as refused:
         raise DataError(f"{file} holds {refused}; only arrays, lists and dicts are read, and nothing was run") from refused
+    except BROKEN as broken:
+        raise DataError(f"{file} is no file of a PFLlib client ({broken})") from broken
     if not isinstance(held, dict) or not {"x", "y"} <= held.keys():
         raise DataError(f"{file} holds no dict with x and y")
     try:
@@ -80,9 +81,7 @@ def arrays(file: Path) -> tuple[Array, Array]:
 
 def contents(member: IO[bytes]) -> Any:
     """Return what an ``.npy`` of one object holds."""
-    version = np.lib.format.read_magic(member)
-    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = header(member)
+    shape, dtype = header(member)
     if dtype != np.dtype(object) or shape != ():
         raise ValueError(f"its array 'data' is {dtype} {shape} and not one dict")
     held = read(member.read())

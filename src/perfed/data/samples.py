@@ -280,7 +280,7 @@ def contents(samples: Samples) -> str:
 
 def inputs_of(x: Any, kind: str | None) -> tuple[Tensor, str]:
     """Return ``x`` with the dtype and order of axes of its kind, and the kind; what lies in a file stays there if it fits."""
-    tensor = x if isinstance(x, Tensor) else mapped.seen(x)
+    tensor = x if isinstance(x, Tensor) else mapped.seen(_numbers(x))
     if kind is None:
         kind = guess(tensor)
     if kind not in KINDS:
@@ -291,6 +291,14 @@ def inputs_of(x: Any, kind: str | None) -> tuple[Tensor, str]:
         return tensor, kind
     made = mapped.changed(tensor, lambda block: block.to(dtype))
     return tensor.to(dtype) if made is None else made, kind
+
+
+def _numbers(x: Any) -> Any:
+    """Refuse an array of what torch has no numbers for."""
+    kind = getattr(x, "dtype", None)
+    if isinstance(kind, np.dtype) and (kind.kind not in "biufc" or kind.itemsize > 8 * (1 + (kind.kind == "c"))):
+        raise DataError(f"x is {kind}, but samples are numbers of at most 64 bits")
+    return x
 
 
 def guess(x: Tensor) -> str:
@@ -311,7 +319,7 @@ def coded(values: Any, names: Iterable[str] | None, what: str) -> tuple[Tensor, 
     array = np.asarray(values.tolist() if isinstance(values, Tensor) else values)
     if array.ndim != 1:
         raise DataError(f"{what}s have the shape {array.shape}, but there is one {what} per sample")
-    if array.dtype.kind == "f" and np.array_equal(array, np.floor(array)):
+    if array.dtype.kind == "f" and np.array_equal(array, np.floor(array)) and bool((np.abs(array) < 2**53).all()):
         array = array.astype(np.int64)
     if names is not None and array.dtype.kind in "iub":
         return torch.from_numpy(array.astype(np.int64)), tuple(str(name) for name in names)
@@ -330,6 +338,8 @@ def coded(values: Any, names: Iterable[str] | None, what: str) -> tuple[Tensor, 
 def mask(test: Any) -> Tensor:
     """Return a bool tensor from bools or zeros and ones."""
     array = np.asarray(test)
+    if array.ndim != 1:
+        raise DataError(f"test has the shape {array.shape}, but it says test or not of each sample")
     if array.dtype != np.bool_ and not set(np.unique(array).tolist()) <= {0, 1}:
         raise DataError(f"test is {array.dtype} with values other than 0 and 1, but it says test or not of each sample")
     return torch.from_numpy(array.astype(np.bool_))
