@@ -138,6 +138,7 @@ class SeedFolder:
             "columns.json",
             "final.json",
             "transport.json",
+            "machines.json",
             ORIGIN,
             *(note.name for note in self.path.glob("attack-*.json")),
         ):
@@ -204,12 +205,11 @@ class SeedFolder:
         self.lines.forget()
         proof.begin(self.path, self.number)
 
-    def back(self, number: int) -> None:
-        """Forget the rounds after ``number``, and that the seed was finished where it was longer."""
-        final = self.final
-        if final is not None and final["rounds"] > number:
+    def unfinish(self) -> None:
+        """Forget that the seed was finished: it goes on to more rounds."""
+        if self.final is not None:
+            self.lines.links()  # refuses what does not fit, while the final note is there
             (self.path / "final.json").unlink()
-        self.lines.cut(number)
 
     def keep_best(self, number: int, server: Tree, store: Store) -> None:
         """Keep the state after round ``number`` as the best so far, beside the one that the last checkpoint knows."""

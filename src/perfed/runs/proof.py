@@ -15,7 +15,7 @@ BEFORE = "made before chains; cannot be proved"
 MANIFEST, SETTINGS, SUMMARY, SPLIT = "manifest.json", "settings.yaml", "summary.json", "split.safetensors"
 _LATER = ("settings", "earlier", "splits", "transport", "flops", "stopped")  # of a manifest: what changes as a run goes on
 _BESIDE = ("clients.json", "columns.json", "vocabulary.json")  # what is there before the first round
-_SEALED = (*_BESIDE, "transport.json", "silos.json")
+_SEALED = (*_BESIDE, "transport.json", "machines.json", "silos.json")
 
 
 @dataclass(frozen=True)

@@ -239,6 +239,7 @@ def train(
         return
     with place.alone():
         folder.unsum()
+        place.unfinish()
         one = Seed(shared.assemble(experiment, seed), place)
         one.restore()
         transport = _transport(folder, one)

@@ -83,7 +83,7 @@ class Seed:
             return
         self.first, found = self.folder.load(self.desk.kept(self.server), self.store, self.made.template)
         self.server = self.desk.back(found)
-        self.folder.back(self.first)
+        self.folder.lines.cut(self.first)
         if self.made.experiment.keep == "best":
             self.best = self._chosen(self.folder.lines.read())
             if self.best and self.best["round"] == self.first:  # a finished run's best state is its checkpoint
