@@ -231,6 +231,29 @@ def test_checkpoints_exports_and_resumes_know_what_is_frozen(tmp_path):
         perfed.resume(run.path, rounds=2, data=samples, progress=False)
 
 
+def test_of_a_network_of_narrow_layers_the_last_have_adapters_within_the_share_that_is_asked_for():
+    def sent(**options):
+        net = build("efficientnet_lite0", shape=(3, 64, 64), classes=7, frozen="body", rank=8, **options)
+        trained = sum(leaf.numel() for leaf in net.parameters() if leaf.requires_grad)
+        names = {name.rsplit(".", 1)[0] for name, leaf in net.body.named_parameters() if leaf.requires_grad}
+        return trained / sum(
+            leaf.numel() for leaf in build("efficientnet_lite0", shape=(3, 64, 64), classes=7).parameters()
+        ), names
+
+    with torch.device("meta"):
+        everywhere, all_of_them = sent()
+        hundredth, last = sent(adapters="1%")
+        more, several = sent(adapters="2%")
+    assert 0.05 < everywhere < 0.06 and len(all_of_them) == 32
+    assert 0.0098 < hundredth <= 0.01 and last == {"_conv_head", "_blocks.15._project_conv"}
+    assert 0.01 < more <= 0.02 and last < several
+    with pytest.raises(InputError, match="an adapter of rank 8 beside '_conv_head' has 12,800 weights, and 7,932 may be sent"):
+        sent(adapters="0.5%")
+    for wrong in ("0%", "x%", "1%,2%"):
+        with pytest.raises(InputError, match="names layers, or one share of the model that is sent, such as 1%"):
+            sent(adapters=wrong)
+
+
 def test_the_head_that_is_drawn_is_the_same_with_any_rank():
     experiments = [Experiment(model={"name": "mlp", "frozen": "body", "rank": rank}, clients=3) for rank in (0, 3)]
     heads = [assemble(experiment, 0).site.task.head.start for experiment in experiments]

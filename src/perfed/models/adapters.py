@@ -60,7 +60,7 @@ def _thin(outputs: int, inputs: int, rank: int, like: Tensor) -> tuple[nn.Parame
     return nn.Parameter(down), nn.Parameter(torch.zeros(outputs, rank, dtype=like.dtype, device=like.device))
 
 
-def adapt(body: nn.Module, rank: int, scale: float, only: Sequence[str] = ()) -> list[str]:
+def adapt(body: nn.Module, rank: int, scale: float, only: Sequence[str] = (), most: int | None = None) -> list[str]:
     """Put an adapter beside every linear, attention and 1×1 convolution layer of a body; return their names.
 
     Args:
@@ -68,26 +68,64 @@ def adapt(body: nn.Module, rank: int, scale: float, only: Sequence[str] = ()) ->
         rank: Of the product.
         scale: What it is multiplied by.
         only: Adapters go beside layers alone whose names contain one of these.
+        most: Weights that all adapters together may have; those beside the last layers are kept.
+
+    Raises:
+        InputError: There is no such layer, or not even the last one's adapter is small enough.
     """
-    found, inside = [], list[nn.Module]()
-    for name, layer in list(body.named_modules()):
-        if isinstance(layer, nn.MultiheadAttention):
-            inside += [layer, *layer.modules()]
-        if only and not any(part in name for part in only):
-            continue
-        if isinstance(layer, nn.MultiheadAttention):
-            _attention(layer, rank, scale)
-        elif type(layer) is nn.Linear and layer not in inside and name:
-            _replace(body, name, AdaptedLinear(layer, rank, scale))
-        elif isinstance(layer, nn.Conv2d) and _pointwise(layer) and name:
-            _replace(body, name, AdaptedConv(layer, rank, scale))
-        else:
-            continue
-        found.append(name)
+    found = _layers(body, only)
     if not found:
         which = f" called {' or '.join(only)}" if only else ""
         raise InputError(f"the body has no linear, attention or 1×1 convolution layer{which} that an adapter could stand beside")
+    if most is not None:
+        found = _last(found, rank, most)
+    for name, layer in found.items():
+        if isinstance(layer, nn.MultiheadAttention):
+            _attention(layer, rank, scale)
+        else:
+            _replace(body, name, (AdaptedLinear if isinstance(layer, nn.Linear) else AdaptedConv)(layer, rank, scale))  # type: ignore[arg-type]
+    return list(found)
+
+
+def _layers(body: nn.Module, only: Sequence[str]) -> dict[str, nn.Module]:
+    """Return the layers that an adapter can stand beside, by name, in the order in which they were made."""
+    found, inside = dict[str, nn.Module](), list[nn.Module]()
+    for name, layer in body.named_modules():
+        attends = isinstance(layer, nn.MultiheadAttention)
+        if attends:
+            inside += [layer, *layer.modules()]
+        if only and not any(part in name for part in only):
+            continue
+        linear = type(layer) is nn.Linear and layer not in inside
+        if attends or (name and (linear or (isinstance(layer, nn.Conv2d) and _pointwise(layer)))):
+            found[name] = layer
     return found
+
+
+def _last(found: dict[str, nn.Module], rank: int, most: int) -> dict[str, nn.Module]:
+    """Return as many of the last layers as have adapters of ``most`` weights together."""
+    kept, left = list[str](), most
+    for name in reversed(found):
+        left -= size_of(found[name], rank)
+        if left < 0:
+            break
+        kept.append(name)
+    if not kept:
+        last = next(reversed(found))
+        raise InputError(
+            f"an adapter of rank {rank} beside '{last}' has {size_of(found[last], rank):,} weights, "
+            f"and {max(most, 0):,} may be sent beside the head; take a lower model.rank or a larger share in model.adapters"
+        )
+    return {name: layer for name, layer in found.items() if name in kept}
+
+
+def size_of(layer: nn.Module, rank: int) -> int:
+    """Return how many weights a layer's adapter has: rank times its inputs and outputs together."""
+    if isinstance(layer, nn.MultiheadAttention):
+        own = [layer.in_proj_weight] if layer.in_proj_weight is not None else [getattr(layer, f"{x}_proj_weight") for x in "qkv"]
+        return rank * sum(sum(weight.shape) for weight in (*own, layer.out_proj.weight))
+    assert isinstance(layer, nn.Linear | nn.Conv2d)
+    return rank * (layer.weight.shape[0] + layer.weight.shape[1])
 
 
 def _pointwise(layer: nn.Conv2d) -> bool:

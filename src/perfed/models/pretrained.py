@@ -24,7 +24,7 @@ class Beginning:
     frozen: Literal["none", "body"] = "none"  # body for one that is neither trained nor sent
     rank: int = 0  # of low-rank adapters beside the layers of a frozen body; 0 for none, which trains the head alone
     alpha: float | None = None  # adapters are scaled by alpha / rank; by default alpha is the rank
-    adapters: tuple[str, ...] = ()  # words in the names of the layers that have an adapter; by default all it can stand beside
+    adapters: tuple[str, ...] = ()  # words in the names of layers that have one, or 1%: the last layers, within that share
     projector: int | None = None  # hidden width of two further layers at the end of the body, as DualFed's baselines have them
 
     def __post_init__(self) -> None:
@@ -41,11 +41,27 @@ class Beginning:
         for given, option in ((self.alpha is not None, "alpha"), (bool(split), "adapters")):
             if given and not self.rank:
                 raise InputError(f"model.{option} is about adapters, of which there are none: it needs model.rank, such as 8")
+        for part in (part for part in split if part.endswith("%")):
+            if not part[:-1].replace(".", "", 1).isdigit() or not 0 < float(part[:-1]) <= 100 or len(split) - len(self.words) > 1:
+                raise InputError(f"model.adapters names layers, or one share of the model that is sent, such as 1%, got '{part}'")
         if self.sha256 is not None and self.weights is None:
             raise InputError("model.sha256 is that of a file of weights: it needs model.weights")
         hidden = self.projector
         if hidden is not None and (isinstance(hidden, bool) or not isinstance(hidden, int) or hidden < 1):
             raise InputError(f"projector must be a hidden width of at least 1, such as 256, got {hidden!r}")
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What the names of layers with an adapter contain."""
+        return tuple(part for part in self.adapters if not part.endswith("%"))
+
+    def most(self, network: nn.Module) -> int | None:
+        """Return how many weights adapters may have, so that with the head no more than the asked share of all is sent."""
+        shares = [part for part in self.adapters if part.endswith("%")]
+        if not shares:
+            return None
+        count = {part: sum(leaf.numel() for leaf in network.get_submodule(part).parameters()) for part in ("body", "head")}
+        return int(float(shares[0][:-1]) / 100 * (count["body"] + count["head"])) - count["head"]
 
 
 OPTIONS = tuple(field.name for field in fields(Beginning))
@@ -77,7 +93,7 @@ def prepared(network: nn.Module, name: str = "the network", **options: Any) -> n
     if how.rank:
         with torch.random.fork_rng(devices=[]):  # what is drawn afterwards is the same with any rank
             scale = (how.rank if how.alpha is None else how.alpha) / how.rank
-            adapt(network.get_submodule("body"), how.rank, scale, how.adapters)
+            adapt(network.get_submodule("body"), how.rank, scale, how.words, how.most(network))
     return network if how.projector is None else _projected(network, how.projector)
 
 
