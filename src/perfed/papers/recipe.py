@@ -21,7 +21,7 @@ from .paper import NAMED, Data, Paper, Settings, Word, lay
 
 ROOTS = (
     *("after", "augment", "best", "budget", "clients", "data", "every", "inputs", "method", "model", "norm", "partition"),
-    *("report", "rounds", "sampling", "seeds", "series", "split_seed", "test", "text", "validation"),
+    *("report", "rounds", "sampling", "seeds", "series", "split_seed", "test", "text", "transport", "validation"),
 )
 
 Analysis = Literal[
