@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 import perfed
-from perfed.errors import InputError
+from perfed.errors import InputError, RunError
 from perfed.privacy import epsilon
 from perfed.progress import Spoken, word
 from perfed.report import read
-from perfed.report.tables import guarded
+from perfed.report.guarded import guarded
 from perfed.runs import parse
 from perfed.runs import run as runs
 from perfed.runs.folder import RunFolder
+from perfed.runs.purse import Allowance
 
 ASKED = {
     "data": "digits",
@@ -111,6 +112,24 @@ def test_progress_says_what_was_spent() -> None:
     clock = iter([0.0, 100.0])
     Spoken(None, "fedavg", heard.append, lambda: next(clock))(0, done)
     assert heard == ["fedavg seed 0 round 4, ε 1.23"]
+
+
+def test_where_noise_is_drawn_anew_a_round_that_is_done_again_counts_again(finished: RunFolder, tmp_path: Path) -> None:
+    made = runs.reshared(finished, finished.experiment).assemble(finished.experiment, 0)
+    place = finished.seed(0)
+    for path, counts in ((tmp_path / "a.json", [5, 5, 4]), (tmp_path / "b.json", None)):
+        purse = Allowance(made, place, lambda number: [0, 1], away=True)
+        purse.file = path
+        if counts:
+            path.write_text(json.dumps({"round": 4, "rounds": counts}))
+        purse.restore(3)
+        assert purse.spending is not None and purse.spending.rounds == (counts or [3, 3, 0])
+        before = purse.spending.epsilon()
+        assert purse.counted(4, [0, 1])["privacy"]["epsilon"] > before  # round 4, a second time
+    (tmp_path / "a.json").write_text("{}")
+    with pytest.raises(RunError, match="without it nobody knows what was spent"):
+        purse.file = tmp_path / "a.json"
+        purse.restore(3)
 
 
 def test_every_page_has_the_methods_sentence() -> None:

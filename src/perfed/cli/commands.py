@@ -9,6 +9,7 @@ import typer.core
 
 from .analyze import analyze
 from .attend import attended
+from .audit import audit
 from .cells import cell, cells
 from .data import app as data_app
 from .deploy import app as deploy_app
@@ -202,6 +203,7 @@ app.command()(watch)
 app.command()(track)
 app.command()(paper)
 app.command()(analyze)
+app.command()(audit)
 app.command()(export)
 app.command()(predict)
 app.command()(serve)
@@ -257,11 +259,14 @@ def _show_prepared(folder: Path, json: bool) -> None:
 
 
 def _warn(summaries: Mapping[str, dict[str, Any]]) -> None:
+    from ..report.guarded import noised
     from ..report.names import title
     from ..report.tables import ran_away, still_rising
 
     names = {name: title(s["method"]) + (f" [{name}]" if name != s["method"] else "") for name, s in summaries.items()}
     for name, summary in summaries.items():
+        if summary.get("privacy"):
+            note(noised(names[name], summary["privacy"]), out=True)
         if summary.get("runaway"):
             note(ran_away(names[name], summary["runaway"]), out=True)
     rises = {names[name]: summary["rising"]["rise"] for name, summary in summaries.items() if summary.get("rising")}

@@ -17,6 +17,7 @@ _WORDS = {  # a command, and what people type instead
     "data split": ["partition", "split", "data partition"],
     "paper": ["papers", "reproduce", "recipe", "recipes"],
     "analyze": ["analyse", "analysis", "attack", "tsne"],
+    "audit": ["privacy", "membership", "inversion"],
     "doctor": ["check", "diagnose"],
     "export": ["save", "onnx", "models"],
     "predict": ["infer", "inference", "classify", "score", "apply"],

@@ -13,6 +13,7 @@ from ..evaluate.rising import rising
 from ..evaluate.summary import RUNAWAY, Moment, majority, over, runaway
 from ..units import signed, unit
 from . import helped, measured, unseen
+from .guarded import guarded
 from .main_score import MainScore
 from .read import Record, labels
 
@@ -313,20 +314,6 @@ def ran_away(name: str, since: Mapping[Any, int]) -> str:
     return (
         f"{name} ran away: its loss is no number, or over {RUNAWAY:g} times that of the untrained model, "
         f"since {seeds}. A smaller budget.lr may help."
-    )
-
-
-def guarded(name: str, settings: Mapping[str, Any], rounds: Mapping[Any, Sequence[Mapping[str, Any]]]) -> str:
-    """Return what a run spent of differential privacy, in words; nothing where no noise was added."""
-    spent = [lines[-1]["privacy"] for lines in rounds.values() if lines and "privacy" in lines[-1]]
-    asked = settings.get("privacy")
-    if not spent or not isinstance(asked, Mapping):
-        return ""
-    most = max(float(own["epsilon"]) for own in spent)
-    whom = {"client": "all of a client's data", "sample": "each sample of a client"}[str(asked["name"])]
-    return (
-        f"{name}: uploads are differentially private, ε = {most:.2f} at δ = {spent[0]['delta']:g} for {whom} "
-        f"(clip {asked['clip']:g}, noise {asked['noise']:g}); scores, sizes and what stays at home are not noised."
     )
 
 
