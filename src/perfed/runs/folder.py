@@ -9,7 +9,7 @@ from typing import Any
 from .. import chain
 from ..disk import get_object, hash_file, put, put_json, put_yaml, writing
 from ..errors import RunError
-from . import parse, proof
+from . import forms, parse, proof
 from .experiment import Experiment
 from .lines import FINAL
 from .lines import Lines as Lines
@@ -68,7 +68,7 @@ class RunFolder:
     @property
     def manifest(self) -> dict[str, Any]:
         """Versions, machine, command, and the hashes of data, splits and settings."""
-        return get_object(self.path / MANIFEST)
+        return forms.formed(self.path / MANIFEST, forms.MANIFEST)
 
     def put_manifest(self, found: Mapping[str, Any]) -> None:
         put_json(self.path / MANIFEST, found)

@@ -12,6 +12,7 @@ from ..chain import Link
 from ..disk import get_object, hash_file, put, sync, writing
 from ..errors import RunError
 from ..evaluate.scores import current
+from .forms import LINE, odd
 from .states import GOES_ON
 
 ORIGIN, FINAL, NOTE = "origin.json", "final.json", "checkpoint.json"
@@ -154,8 +155,10 @@ def _plain(text: bytes, path: Path) -> Iterator[Link]:
 
 
 def _checked(line: dict[str, Any], number: int, path: Path) -> dict[str, Any]:
-    if not isinstance(line.get("round"), int):
+    if "round" not in line:
         raise RunError(f"line {number} of '{path}' is damaged: it names no round")
+    if wrong := odd(line, LINE):
+        raise RunError(f"line {number} of '{path}' is damaged: its '{wrong}' has another form")
     return line
 
 

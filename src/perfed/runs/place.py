@@ -13,7 +13,7 @@ from ..errors import RunError
 from ..partition import Split
 from ..transport import Private, Store
 from ..trees import Tree
-from . import proof
+from . import forms, proof
 from .lines import ORIGIN, Lines
 from .states import GOES_ON, read_state, shape_of, write_state
 
@@ -36,7 +36,7 @@ class SeedFolder:
     @property
     def clients(self) -> dict[str, Any]:
         """Who the clients are: names, sizes, labels, classes, and the majority's scores."""
-        return get_object(self.path / "clients.json")
+        return forms.formed(self.path / "clients.json", forms.CLIENTS)
 
     def put_clients(self, found: Mapping[str, Any]) -> None:
         put_json(self.path / "clients.json", found)
@@ -105,7 +105,7 @@ class SeedFolder:
     def final(self) -> dict[str, Any] | None:
         """The digest, the rounds and the seconds of a finished seed."""
         path = self.path / "final.json"
-        return proof.unbroken(path, get_object(path)) if path.exists() else None
+        return proof.unbroken(path, forms.formed(path, forms.FINAL, "rounds")) if path.exists() else None
 
     def put_final(self, found: Mapping[str, Any]) -> None:
         put_json(self.path / "final.json", proof.sealed(self.path, self.lines, found), kept=GOES_ON)

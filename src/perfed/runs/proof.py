@@ -8,6 +8,8 @@ from typing import Any, Literal
 from .. import chain
 from ..disk import get_object, hash_file, put_json
 from ..errors import RunError
+from . import forms
+from .forms import formed
 from .lines import FINAL, ORIGIN, Lines
 
 State = Literal["proved", "so far", "before", "disproved"]
@@ -38,7 +40,7 @@ def begin(seed: Path, number: int) -> None:
     manifest = seed.parent / MANIFEST
     if not manifest.is_file():
         return
-    noted = get_object(manifest)
+    noted = formed(manifest, forms.MANIFEST)
     files = _BESIDE if "splits" in noted else ()  # in a deployment silos may still come
     found = {
         "seed": number,
@@ -84,8 +86,8 @@ def seed(folder: Path, number: int) -> tuple[int, str]:
 
 def _began(folder: Path, number: int) -> None:
     """Refuse a beginning that is not that of the run around it."""
-    origin, manifest = get_object(folder / ORIGIN), get_object(folder.parent / MANIFEST)
     place = folder.parent / MANIFEST
+    origin, manifest = get_object(folder / ORIGIN), formed(place, forms.MANIFEST)
     if origin.get("manifest") != _stable(manifest):
         raise RunError(f"'{place}' is not the one that '{folder.name}' began with: {chain.CHANGED}")
     known = {manifest.get("settings"), *(former.get("settings") for former in manifest.get("earlier", ()))}

@@ -195,7 +195,7 @@ def reshared(folder: RunFolder, experiment: Experiment, samples: Samples | None 
     splits = {}
     for seed in experiment.seeds:
         splits[seed] = folder.seed(seed).split()
-        if splits[seed].digest() != manifest["splits"][str(seed)]:
+        if splits[seed].digest() != manifest.get("splits", {}).get(str(seed)):
             raise RunError(f"'{folder.seed(seed).path}' does not hold the split the run was started with")
     return SharedData(samples, splits)
 
@@ -309,7 +309,7 @@ def sum_up(folder: RunFolder) -> dict[str, Any]:
     kinds = kinds_of(seeds.values())
     summary = {
         "method": asked.method.name,
-        **summed(asked, lines, {seed: place.clients for seed, place in seeds.items()}),
+        **_figures(folder, asked, lines, {seed: place.clients for seed, place in seeds.items()}),
         "transport": transports[str(asked.seeds[0])]["name"],
         "run": str(folder.path),
         **({"machines": kinds} if len(kinds) > 1 else {}),
@@ -317,6 +317,16 @@ def sum_up(folder: RunFolder) -> dict[str, Any]:
     }
     folder.put_summary(summary)
     return folder.summary
+
+
+def _figures(folder: RunFolder, asked: Experiment, lines: dict[int, Any], who: dict[int, Any]) -> dict[str, Any]:
+    """Return the figures of a run; where no chain vouches for its lines, what they lack is damage."""
+    try:
+        return summed(asked, lines, who)
+    except (KeyError, TypeError, AttributeError) as wrong:
+        if all(seed.lines.chained for seed in folder.seeds.values()):
+            raise
+        raise RunError(f"the record in '{folder.path}' is damaged: {type(wrong).__name__}: {wrong}") from wrong
 
 
 def opened(path: Path | str) -> RunFolder:
