@@ -15,6 +15,7 @@ setup: .venv/ready
 
 run: setup
 	$(BIN)/perfed compare examples/main.yaml
+	$(BIN)/perfed compare examples/main_domains.yaml
 
 test: setup lint
 	$(BIN)/python -m pytest -n 2 -m "not slow and not flower and not ray"

@@ -21,10 +21,20 @@ from perfed.runs.race.stand import judge, ranked
 
 OUT = Path(__file__).parent / "results" / "race.json"
 COMMON = ["methods=fedper", "validation=0.4", "test=0.2", "transport=stacked"]
+SCALE = ["inputs.mean=[0,0,0,0,0,0,0.8,0,0.1]", "inputs.std=[0.2,0.1,0.1,0.4,0.4,0.25,0.4,0.4,0.35]"]  # of all windows, rounded
 FEDERATIONS = {
     "digits": ["data=digits", "partition.alpha=0.3", "clients=5", "rounds=54", "every=3", "budget.batch_size=20"],
     "domains": ["data=digits_domains", "model=mlp", "rounds=54", "every=3", "budget.batch_size=20"],
-    "har": ["data=har", "data.fraction=0.1", "partition=natural", "rounds=27"],
+    "har": [
+        "data=har",
+        "data.fraction=0.25",
+        *SCALE,
+        "partition=natural",
+        "model=mlp",
+        "rounds=54",
+        "every=3",
+        "budget.batch_size=20",
+    ],
 }
 
 

@@ -244,14 +244,16 @@ def bf16(scale: Scale) -> list[Row]:
 
 def job_of_run(scale: Scale) -> list[Row]:
     """What `make run` does, from the shell's point of view."""
+    taken, wrong = list[float](), ""
     with tempfile.TemporaryDirectory() as folder:
-        began = perf_counter()
-        command = [str(Path(sys.executable).parent / "perfed"), "compare", "examples/main.yaml", f"out={folder}/runs"]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        taken = perf_counter() - began
-    good = done.returncode == 0
-    detail = "`perfed compare examples/main.yaml`" if good else f"failed: {done.stderr.strip()[-200:]}"
-    return [Row("run", "the job of `make run`, seconds", taken if good else None, 30, False, detail)]
+        for file in ("main", "main_domains"):
+            began = perf_counter()
+            command = [str(Path(sys.executable).parent / "perfed"), "compare", f"examples/{file}.yaml", f"out={folder}/runs"]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+            taken.append(perf_counter() - began)
+            wrong = wrong or (done.stderr.strip()[-200:] if done.returncode else "")
+    detail = f"failed: {wrong}" if wrong else f"`perfed compare` of its two files, {taken[0]:.1f} and {taken[1]:.1f} s"
+    return [Row("run", "the job of `make run`, seconds", None if wrong else sum(taken), 60, False, detail)]
 
 
 def starting(scale: Scale) -> list[Row]:

@@ -1,10 +1,12 @@
-"""Draw the README's first figure from the table in docs/results/har.md: ``python docs/headline.py``."""
+"""Draw the README's figure from docs/results/digits.md and the site's from docs/results/har.md: ``python docs/headline.py``."""
 
 from pathlib import Path
 
 from measured import table
 
 from perfed.report.canvas import save, sheet, styled
+from perfed.report.glance import Mark, glance
+from perfed.report.names import title as named
 from perfed.report.style import LOOKS
 
 WHO = [  # what a reader reads, the method, and the group it belongs to
@@ -42,5 +44,20 @@ def draw(path: Path) -> None:
     save(figure, path)
 
 
+MAIN = {"20 clients, a few kinds of digits each": "Skewed labels", "10 clients, five looks of digits": "Five looks"}
+
+
+def marks(heading: str) -> list[Mark]:
+    """Return the validated round of a table of the main job, the highest first."""
+    found, names = table("digits", heading, "validated round: weighted %"), {named(name): name for name in LOOKS}
+    rows = []
+    for method, text in found.items():
+        mean, _, deviation = text.partition(" ± ")
+        rows.append((method, names[method], LOOKS[names[method]], float(mean), float(deviation)))
+    return sorted((row for row in rows if row[1] != "majority"), key=lambda row: -row[3])
+
+
 if __name__ == "__main__":
-    draw(Path(__file__).parent / "images" / "headline.svg")
+    images = Path(__file__).parent / "images"
+    draw(images / "headline.svg")
+    save(glance({text: marks(heading) for text, heading in MAIN.items()}, width=9.0), images / "main.svg")

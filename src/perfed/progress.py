@@ -49,25 +49,26 @@ class Spoken:
         self, total: int | None, what: str, say: Callable[[str], object], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.total, self.what, self.say, self.clock = total, what, say, clock
-        self.done, self.began = 0, clock()
-        self.due = self.began + FIRST
+        self.done, self.first = 0, 0.0  # rounds heard of, and when the first of them was: what comes before it is no round
+        self.due = clock() + FIRST
 
     def __call__(self, seed: int, done: Any) -> None:
         """Count a round, and say so if it is time."""
         told, now = word(done), self.clock()
         self.done += 1
+        self.first = now if self.done == 1 else self.first
         if now < self.due:
             return
         self.due = now + THEN
-        self.say(", ".join([f"{told.run or self.what} seed {seed} round {told.number}", *self._more(told, now - self.began)]))
+        self.say(", ".join([f"{told.run or self.what} seed {seed} round {told.number}", *self._more(told, now - self.first)]))
 
     def _more(self, told: Word, spent: float) -> Iterator[str]:
         if told.score is not None:
             yield f"{told.named} {told.score:.3f}"
         if told.epsilon is not None:
             yield f"ε {told.epsilon:.2f}"
-        if self.total and self.done <= self.total:
-            yield f"about {spoken(spent / self.done * (self.total - self.done))} left"
+        if self.total and 1 < self.done <= self.total:
+            yield f"about {spoken(spent / (self.done - 1) * (self.total - self.done))} left"
 
 
 class Told:

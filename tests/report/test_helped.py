@@ -7,7 +7,7 @@ import pytest
 
 from perfed.report.helped import converged, verdict
 from perfed.report.read import gather, options
-from perfed.report.tables import comparison, latex, markdown
+from perfed.report.tables import comparison, latex, markdown, short
 
 
 def cell(table, name, key):
@@ -47,6 +47,27 @@ def test_the_columns_by_hand(make_run, tmp_path):
     assert cell(table, "Local", "clients.hurt_local").text == "–"  # nobody is hurt by oneself
     assert cell(table, "FedCP", "clients.worst").mark == "best" and cell(table, "FedCP", "clients.hurt_local").mark == "best"
     assert any("95 % interval" in note for note in table.notes)
+    head, rows = short(table)  # what a terminal shows
+    assert [name for name in head if name.startswith(("worst", "hurt"))] == [
+        "worst",
+        "worst tenth",
+        "hurt, Local",
+        "hurt, FedAvg",
+    ]
+    assert rows[-1][head.index("worst")] == "50.00"
+    assert any("unseen=0.2 shows how newcomers do" in note for note in table.notes)
+
+
+def test_what_is_not_there_is_said(make_run, tmp_path):
+    runs = benched(make_run, tmp_path, local=[50, 50], fedcp=[90, 55])
+    assert any("FedAvg was not run; add it" in note for note in comparison(runs, **options(runs)).notes)
+    for run in runs:  # numbers instead of classes
+        for line in run.rounds[0]:
+            for part in ("test", "validation"):
+                line[part]["r2"] = line[part].pop("accuracy")
+    table = comparison(runs, **options(runs))
+    assert not any("hurt" in column.key for column in table.columns)
+    assert any("Helped and hurt are not counted" in note for note in table.notes)
 
 
 def test_without_the_protocol_the_table_is_as_it_was(make_run, tmp_path):

@@ -54,6 +54,7 @@ def text(compared, tmp_path_factory):
 
 def test_a_comparison_has_every_section(text):
     assert Tags(text).headings == [
+        "At a glance",
         "What was run",
         "Results",
         "Curves",
@@ -63,7 +64,8 @@ def test_a_comparison_has_every_section(text):
         "Bytes and seconds",
         "How to repeat it",
     ]
-    assert text.count("<svg") == 6
+    assert text.count("<svg") == 7
+    assert "above Local" in text and "above FedAvg" in text
     assert "perfed run method=fedcp partition.alpha=0.1" in text
     assert "method.align=5" in text
     assert "<b>" in text and "<u>" in text

@@ -109,7 +109,12 @@ def notes(runs: Sequence[Record]) -> list[str]:
     helped = f"Helped and hurt: clients whose {score.name} differs by more than the 95 % interval that their test samples allow."
     if not score.counted:
         helped = f"Helped and hurt are not counted: {score.name} is no share of samples, so their number gives no interval."
-    return [helped, f"Converged: the first round within a point of the run's best {score.name}."]
+    said = [helped, f"Converged: the first round within a point of the run's best {score.name}."]
+    if score.counted and not any(run.method == "fedavg" for run in runs):
+        said.append("FedAvg was not run; add it to the methods to see who is hurt against it.")
+    if not any(run.settings.get("unseen") for run in runs):
+        said.append("No client was kept out of training; unseen=0.2 shows how newcomers do.")
+    return said
 
 
 def _moment(runs: Sequence[Record]) -> Moment:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..runs.parse import flat
 from ..units import signed, weighed
-from . import figures, pictures
+from . import figures, glance, pictures
 from .formats import ANCHORS, MOMENTS, USUAL
 from .gains import same_clients
 from .main_score import MainScore
@@ -58,6 +58,7 @@ class Notes(NamedTuple):
 def sections(runs: Sequence[Record], table: Table, **options: str) -> list[Section]:
     """Return everything a page shows; sections without content are left out."""
     found = [
+        _glance(runs, table, options),
         _asked(runs),
         _results(runs, table, options),
         _curves(runs, options),
@@ -114,6 +115,16 @@ def _asked(runs: Sequence[Record]) -> Section:
     if rest:
         parts.append(("details", Fold("All other settings", [["Setting", "Value"], *rest])))
     return Section("asked", "What was run", parts)
+
+
+def _glance(runs: Sequence[Record], table: Table, options: dict[str, str]) -> Section:
+    """What a reader came for, where there is something to compare with."""
+    if len(runs) < 3 or not any(run.method in ANCHORS for run in runs):
+        return Section("glance", "At a glance", [])
+    moment = quoted(table)
+    marks = glance.marks(runs, moment, options)
+    text = f"Test accuracy in {ROUNDS[moment]}; dashed: alone (Local) and one model for all (FedAvg). {glance.said(marks)}."
+    return Section("glance", "At a glance", [("figure", Picture(glance.glance({"": marks}, width=WIDTH), text))])
 
 
 def _results(runs: Sequence[Record], table: Table, options: dict[str, str]) -> Section:

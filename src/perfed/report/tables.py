@@ -185,6 +185,12 @@ SHORT = {  # for a terminal: heading of a column
     "best.std": "std clients",
     "last.weighted": "last, weighted",
     "validation.weighted": "validated",
+    "clients.worst": "worst",
+    "clients.decile": "worst tenth",
+    "clients.hurt_local": "hurt, Local",
+    "clients.hurt_fedavg": "hurt, FedAvg",
+    "pace.round": "converged",
+    "pace.flops": "MFLOPs/step",
     "unseen.accuracy": "unseen",
     "unseen.gap": "− seen",
     "cost.bytes_up": "",  # its own title has the unit
