@@ -13,7 +13,7 @@ Array = NDArray[Any]
 
 SURE = 1.959963984540054  # normal deviations of a two-sided interval of 95 %
 BINS = 15  # of confidence, all equally wide
-_EDGES = np.linspace(0, 1, BINS + 1)[1:-1]
+EDGES = np.linspace(0, 1, BINS + 1)[1:-1]
 _once = lru_cache(maxsize=1)  # several metrics of one client ask for the same in a row
 
 
@@ -152,7 +152,7 @@ def reliability(scores: "Tensor", y: "Tensor") -> Array:
     sure, right = _shares(scores).numpy().max(1), accuracy(scores, y).numpy()
     if not np.isfinite(sure).all():
         return np.full((BINS, 3), np.nan)
-    place = _EDGES.searchsorted(sure)  # a bin holds its upper edge
+    place = EDGES.searchsorted(sure)  # a bin holds its upper edge
     return np.array([np.bincount(place, weights, BINS) for weights in (None, sure, right)]).T
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..errors import InputError, suggest
-from . import measures
+from . import batched, measures
 from .scores import Score, Value
 
 if TYPE_CHECKING:
@@ -195,11 +195,18 @@ def measure_each(metrics: Sequence[Metric], scores: "Tensor", y: "Tensor", sizes
         if metric.per == "sample":
             values = metric.of(scores.flatten(0, 1), y.flatten(0, 1)).double().unflatten(0, y.shape[:2])
             sums[metric.name] = values.masked_fill(padding, 0.0).sum(1).tolist()
+    many = [metric.name for metric in metrics if metric.name in batched.BATCHED and metric is CATALOGUE[metric.name]]
+    batch = batched.Everyone(scores, y, sizes) if many else None
+    at_once = {name: batched.values(batch, name) for name in many if batch is not None}
     found = []
     for i, n in enumerate(sizes):
-        own = scores[i, :n], y[i, :n]
-        values = {m.name: finite(sums[m.name][i] / n) if m.per == "sample" else m.value(*own) for m in metrics} if n else {}
-        found.append(Score(n, values or dict.fromkeys(metric.name for metric in metrics)))
+        own: dict[str, Value] = dict.fromkeys(metric.name for metric in metrics)
+        for metric in metrics if n else ():
+            if metric.per == "sample":
+                own[metric.name] = finite(sums[metric.name][i] / n)
+            else:
+                own[metric.name] = at_once[metric.name][i] if metric.name in at_once else metric.value(scores[i, :n], y[i, :n])
+        found.append(Score(n, own))
     return found
 
 
