@@ -27,6 +27,15 @@ SURE = 1.959963984540054  # normal deviations of a two-sided interval of 95 %
 NEAR = 0.01  # a curve has converged where it is first within a point of its best
 TITLES = {"worst": "worst client %", "decile": "worst tenth %", "std": "std over clients"}
 
+SHORT = {  # headings of those columns that a terminal has room for
+    "clients.worst": "worst",
+    "clients.decile": "worst tenth",
+    "clients.hurt_local": "hurt, Local",
+    "clients.hurt_fedavg": "hurt, FedAvg",
+    "pace.round": "converged",
+    "pace.flops": "MFLOPs/step",
+}
+
 
 def wanted(runs: Sequence[Record]) -> bool:
     """Return whether the runs ask for these columns."""

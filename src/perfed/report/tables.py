@@ -179,18 +179,12 @@ def plain(table: Table) -> list[list[str]]:
     return [head, *([row.name, *(cell.both for cell in row.cells)] for row in table.rows)]
 
 
-SHORT = {  # for a terminal: heading of a column
+SHORT = helped.SHORT | {  # for a terminal: heading of a column
     "best.weighted": "best, weighted",
     "best.mean": "best, mean",
     "best.std": "std clients",
     "last.weighted": "last, weighted",
     "validation.weighted": "validated",
-    "clients.worst": "worst",
-    "clients.decile": "worst tenth",
-    "clients.hurt_local": "hurt, Local",
-    "clients.hurt_fedavg": "hurt, FedAvg",
-    "pace.round": "converged",
-    "pace.flops": "MFLOPs/step",
     "unseen.accuracy": "unseen",
     "unseen.gap": "− seen",
     "cost.bytes_up": "",  # its own title has the unit
