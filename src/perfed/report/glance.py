@@ -27,7 +27,7 @@ def marks(runs: Sequence[Record], moment: str, options: Mapping[str, str]) -> li
     return sorted(found, key=lambda mark: -mark[3])
 
 
-def glance(panels: Mapping[str, Sequence[Mark]], *, width: float = WIDTH) -> "Figure":
+def glance(panels: Mapping[str, Sequence[Mark]], score: str = "accuracy", *, width: float = WIDTH) -> "Figure":
     """Draw a panel of marks for each heading: dots with their deviation, and lines where Local and FedAvg are."""
     rows = max(len(found) for found in panels.values())
     with styled():
@@ -35,7 +35,8 @@ def glance(panels: Mapping[str, Sequence[Mark]], *, width: float = WIDTH) -> "Fi
         for axis, (heading, found) in zip(axes.flat, panels.items(), strict=True):
             _panel(axis, found)
             axis.set_title(heading, loc="left", fontweight="bold", fontsize=9)
-        page.supxlabel("% of test samples right; bars: deviation over seeds", fontsize=8)
+        what = "% of test samples right" if score == "accuracy" else f"{score} on test data (%)"
+        page.supxlabel(f"{what}; bars: deviation over seeds", fontsize=8)
     return page
 
 

@@ -123,8 +123,11 @@ def _glance(runs: Sequence[Record], table: Table, options: dict[str, str]) -> Se
         return Section("glance", "At a glance", [])
     moment = quoted(table)
     marks = glance.marks(runs, moment, options)
-    text = f"Test accuracy in {ROUNDS[moment]}; dashed: alone (Local) and one model for all (FedAvg). {glance.said(marks)}."
-    return Section("glance", "At a glance", [("figure", Picture(glance.glance({"": marks}, width=WIDTH), text))])
+    score = MainScore.of(runs, options.get("series", "test"))
+    lines = f"dashed: alone (Local) and one model for all (FedAvg). {glance.said(marks)}."
+    text = f"{score.begins} on test data in {ROUNDS[moment]}; {lines}"
+    picture = glance.glance({"": marks}, score.name, width=WIDTH)
+    return Section("glance", "At a glance", [("figure", Picture(picture, text))])
 
 
 def _results(runs: Sequence[Record], table: Table, options: dict[str, str]) -> Section:
