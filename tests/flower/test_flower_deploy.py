@@ -59,6 +59,7 @@ def test_the_policy_is_the_experiment_and_no_more(made: Path) -> None:
         "rounds": 5,
         "daily": 10,
         "scores": False,
+        "fewest": 10,
         "labels": False,
         "seeded_private": False,
     }
@@ -172,7 +173,7 @@ def test_a_silo_that_comes_later_has_a_part_of_its_own_and_the_server_knows_its_
     assert (terms.silos, terms.added, terms.names, terms.numbers) == (2, 1, {"Oslo": 2}, [0, 1, 2])
     assert certificates.Roster(deployed / "server")()[certificates.pem_of(deployed / "silo-2" / "node.pub")] == 2
     policy = yaml.safe_load((deployed / "silo-2" / "policy.yaml").read_text())
-    assert policy["epochs"] == 10 and policy["scores"] is True and policy["labels"] is False
+    assert policy["epochs"] == 10 and policy["scores"] == ["accuracy", "loss"] and policy["labels"] is False
     assert yaml.safe_load((deployed / "silo-2" / "silo.yaml").read_text())["called"] == "Oslo"
     assert (deployed / "silo-2" / "start.key").read_text() == (deployed / "silo-1" / "start.key").read_text()
 

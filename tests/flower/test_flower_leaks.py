@@ -97,6 +97,54 @@ def test_scores_and_labels_are_permitted_apart(tmp_path: Path) -> None:
     assert any(a.scores for a in answers) and not any("labels" in a.facts for a in answers)
 
 
+def reported(place: Path) -> list[SiloAnswer]:
+    answers: list[SiloAnswer] = []
+    carrier = Here(place, tamper=lambda ask, answer: answers.append(answer) or [answer])  # type: ignore[func-returns-value]
+    Conductor(place / "server", carrier).conduct()
+    return answers
+
+
+def test_scores_are_permitted_by_name_and_the_rest_stays_at_home(tmp_path: Path) -> None:
+    place = folders(tmp_path, rounds=1, metrics=["balanced_accuracy"], after=True)
+    for i, names in enumerate((["accuracy"], ["loss"], [])):
+        policy = place / f"silo-{i}" / "policy.yaml"
+        policy.write_text(yaml.safe_dump(yaml.safe_load(policy.read_text()) | {"scores": names}))
+    found: dict[int, set[str]] = {0: set(), 1: set(), 2: set()}
+    for answer in reported(place):
+        for row in (*answer.scores, *([answer.after] if answer.after else [])):
+            found[answer.client] |= row.keys()
+        assert ("majority" in answer.facts) == (answer.client == 0)
+    assert found == {0: {"count", "accuracy"}, 1: {"count", "loss"}, 2: set()}
+    last = json.loads(next(place.rglob("rounds.jsonl")).read_text().splitlines()[-1])["test"]
+    assert last["accuracy"][0] is not None and last["accuracy"][1:] == [None, None] and "balanced_accuracy" not in last
+
+
+def test_scores_of_too_few_samples_are_not_reported(tmp_path: Path) -> None:
+    place = folders(tmp_path, rounds=1, policy={"fewest": 10**6})
+    answers = reported(place)
+    assert {key for a in answers for row in a.scores for key in row} == {"count"}
+    assert not any("majority" in a.facts for a in answers)
+
+
+def test_a_metric_that_nobody_knows_is_no_permission() -> None:
+    with pytest.raises(InputError, match="accuracy"):
+        SitePolicy.of({"scores": ["acuracy"]})
+    with pytest.raises(InputError, match="scores must be"):
+        SitePolicy.of({"scores": "accuracy"})
+
+
+def test_data_for_another_task_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    place = folders(tmp_path, rounds=1, data="ward", partition="iid", policy={"data": ["ward"]}, model="mlp")
+    for i in range(3):
+        rows = "\n".join(f"{n / 7:.3f},{n % 7},{n % 5}" for n in range(60))
+        (place / f"silo-{i}" / "ward.csv").write_text(f"stay,age,weight\n{rows}\n")
+        own = {"name": "csv:ward.csv", "label": "stay", "task": "regression"}
+        (place / f"silo-{i}" / "silo.yaml").write_text(yaml.safe_dump({"client": i, "data": {"ward": own}}))
+    with pytest.raises(RunError, match="the data are not allowed there, or cannot be read"):
+        Conductor(place / "server", Here(place)).conduct()
+    assert "silos train classifiers so far, and this data is for regression" in noted(place)
+
+
 def test_the_old_permission_is_named_with_what_it_became() -> None:
     with pytest.raises(InputError, match="scores and labels"):
         SitePolicy.of({"metrics": True})

@@ -36,6 +36,7 @@ FACTS: dict[str, tuple[Any, ...]] = {
     "majority": ("most", [3], [5, 3], [1, 2, 3], [-1, 2], [None, 1], 4),
     "columns": ("all", [["a"]], [[1, 2]], 3),
     "patients": ("Ann",),
+    "start": ("", "0" * 31, "g" * 32, 7, None, ["0" * 32]),
 }
 HEAD: dict[str, tuple[Any, ...]] = {
     "client": (7, *COUNTS),

@@ -307,6 +307,7 @@ def silo_check(
             out=True,
         )
         for what in ("scores", "labels"):
-            note(f"{what}: {'are reported' if leaves[what] else 'stay here'}", out=True)
+            which = f" ({', '.join(leaves[what])})" if isinstance(leaves[what], list) else ""
+            note(f"{what}: {'are reported' if leaves[what] else 'stay here'}{which}", out=True)
 
     emit(found, json, show)

@@ -16,7 +16,7 @@ from ..transport import Newcomers, one_thread
 from ..trees import Tree
 from ..wire import encode
 from . import keep
-from .exchange import Carrier, Exchange, Patience
+from .exchange import Carrier, Exchange, Patience, Place
 from .facts import checked
 from .messages import Ask, SiloAnswer
 from .remote import check
@@ -24,6 +24,8 @@ from .remote import check
 log = logging.getLogger("perfed.silos")
 
 _SOON = 120.0  # seconds in which a newcomer answers, or is left alone
+_SETTLED = 30.0  # seconds after which who is at the link is not one of those who are just being started
+_BRIEF = 5.0  # seconds that a newcomer is waited for then
 
 Silos = list[dict[str, Any] | None]  # what every silo says it has, by number
 
@@ -59,18 +61,27 @@ class Arrivals:
     def there(self, numbers: Sequence[int]) -> list[int]:
         """Return those who are at the link and were not refused before."""
         sought = [i for i in numbers if i not in self.out]
-        try:
-            return sorted(set(sought) & self.carrier.nodes().keys()) if sought else []
-        except Exception as trouble:  # the link is down: the round that follows finds out what it means
-            log.info("the link does not answer (%s)", trouble)
-            return []
+        return sorted(set(sought) & self._places().keys()) if sought else []
 
     def _awaited(self, numbers: Sequence[int]) -> list[int]:
-        """Return those who are there, after as long as a round would wait for one that is only starting."""
-        end = time.monotonic() + self.patience.gone
-        while set(numbers) - set(found := self.there(numbers)) - self.out and time.monotonic() < end:
+        """Return those who are there, after as long as a round would wait for one that is only starting.
+
+        Where others have long been there, nothing is starting up here, and who is not there is not waited for as long.
+        """
+        began = time.monotonic()
+        while set(numbers) - set(found := self.there(numbers)) - self.out:
+            settled = any(place.age > _SETTLED for place in self._places().values())
+            if time.monotonic() - began >= min(self.patience.gone, _BRIEF if settled else self.patience.gone):
+                break
             time.sleep(self.patience.poll)
         return found
+
+    def _places(self) -> dict[int, Place]:
+        try:
+            return self.carrier.nodes()
+        except Exception as trouble:  # the link is down: the round that follows finds out what it means
+            log.info("the link does not answer (%s)", trouble)
+            return {}
 
     def refuse(self, client: int, why: str) -> None:
         """Note that a silo is not let in, and why."""

@@ -99,6 +99,8 @@ def _settings(config: SiloConfig, asked: Experiment) -> tuple[Experiment, Sample
 
 def _federation(settings: Experiment, samples: Samples, source: DataSource, ask: Ask) -> Federation:
     """Return this silo as a federation of one that draws as client ``ask.client``."""
+    if samples.task != "classification":
+        raise Refused("data", f"silos train classifiers so far, and this data is for {samples.task}; `perfed run` trains it")
     if source.rows == "split":
         split = split_of(settings, samples, ask.seed)
         if split.clients != ask.clients:
@@ -108,8 +110,6 @@ def _federation(settings: Experiment, samples: Samples, source: DataSource, ask:
     else:
         if samples.texts is not None:
             raise InputError("texts of one silo alone give a vocabulary of its own; only rows: split has a common one")
-        if samples.task != "classification":
-            raise Refused("data", f"silos train classifiers so far, and this data is for {samples.task}")
         if samples.sheet is not None and samples.sheet.given is None:
             why = "a table with gaps, words or a scale is coded as all silos agreed: name the file with `columns:`"
             raise Refused("data", f"{why}, which `perfed data columns` writes")
@@ -136,8 +136,8 @@ def _facts(own: Federation, samples: Samples, policy: SitePolicy) -> dict[str, A
         "name": own.names[0],
         "torch": version("torch"),
     }
-    if policy.scores:  # the score of always naming the most frequent class, which others are compared with
-        correct, count = own.majority()
+    correct, count = own.majority()  # the score of always naming the most frequent class, which others are compared with
+    if policy.reports("accuracy", count[0]):
         facts["majority"] = [correct[0], count[0]]
     if policy.labels:
         facts["labels"] = own.counts()[0].tolist()

@@ -35,6 +35,7 @@ class Place(NamedTuple):
     node: int
     since: str = ""
     inline: bool = False  # whether it looks for a body inside a message
+    age: float = 0.0  # seconds since it came
 
 
 class Carrier(Protocol):
@@ -117,7 +118,7 @@ class Exchange:
         self.away.update(dict.fromkeys(self.asks.keys() - places.keys() - self.away.keys(), now))
         for i in places.keys() & self.away.keys():
             del self.away[i]
-        for former in [m for m, i in self.flying.items() if i in places and places[i] != self.sent[m]]:
+        for former in [m for m, i in self.flying.items() if i in places and places[i][:2] != self.sent[m][:2]]:
             log.warning("client %d came back since it was asked; sending again", self.flying.pop(former))
         waited = self.asks.keys() - self.got.keys() - self.out
         due = [i for i in sorted(waited - set(self.flying.values())) if self.rest.get(i, 0.0) <= now]

@@ -33,7 +33,7 @@ def newcomer(ask: Ask, job: Assignment, policy: SitePolicy, states: States, requ
     found = new.fitted(0, down, mine, ask.score)
     scores += new.tested(0, found, ask.score, ask.parts[1:]) if policy.scores else []
     told, private = new.private(found)
-    plain = [score.plain() for score in scores]
+    plain = list(policy.reported(scores))
     states.put(ask.score, private, base=0, request=request, body=b"", extra={"scores": plain})
     states.serve(*pack(replace(ask, base=ask.score, body=encode(told, job.site.withheld))))
     return plain

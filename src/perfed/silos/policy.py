@@ -1,6 +1,6 @@
 """What a site will do, whatever the server says: its own file, checked before anything is trained."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,8 @@ from typing import Any
 import yaml
 
 from ..errors import InputError, suggest
+from ..evaluate.metrics import CATALOGUE as METRICS
+from ..evaluate.scores import Score
 from ..method import Method
 from ..runs.assemble import method_of
 from ..runs.experiment import Experiment
@@ -25,7 +27,8 @@ class SitePolicy:
     parameters: int = 0  # most numbers in the model
     rounds: int = 0  # most trainings per experiment
     daily: int = 0  # most trainings per day, of all experiments together
-    scores: bool = False  # whether scores on this site's data may be reported: models', and the most frequent class's
+    scores: bool | tuple[str, ...] = False  # which metrics on this site's data may be reported, by name; true: all that are asked
+    fewest: int = 0  # samples below which no score is reported: scores of a few samples tell of single ones
     labels: bool = False  # whether the numbers of samples of each class may be reported
     seeded_private: bool = False  # whether private parts may come from the run's public seed: comparisons only
 
@@ -50,7 +53,11 @@ class SitePolicy:
             if name not in SitePolicy.__dataclass_fields__:
                 raise suggest(f"entry in {where}", str(name), SitePolicy.__dataclass_fields__)
             default = getattr(SitePolicy, name)
-            if isinstance(default, tuple):
+            if name == "scores" and isinstance(value, list):
+                value, default = _metrics(value, where), ()
+            if isinstance(default, tuple) and isinstance(value, tuple):
+                fine = True
+            elif isinstance(default, tuple):
                 fine = isinstance(value, list) and all(isinstance(v, str) for v in value)
                 value = tuple(value) if fine else value
             else:
@@ -60,6 +67,18 @@ class SitePolicy:
                 raise InputError(f"{where}: {name} must be {kind}, got {value!r}")
             values[name] = value
         return SitePolicy(**values)
+
+    def reports(self, name: str, samples: int) -> bool:
+        """Whether a metric over so many samples may be reported."""
+        named = self.scores if isinstance(self.scores, bool) else name in self.scores
+        return named and samples >= self.fewest
+
+    def reported(self, scores: Sequence[Score]) -> tuple[dict[str, Any], ...]:
+        """Return scores with what may be reported of them; of the rest only the count, which the server knows."""
+        return tuple(
+            Score(own.count, {name: value for name, value in own.values.items() if self.reports(name, own.count)}).plain()
+            for own in scores
+        )
 
     def admit(self, settings: Experiment, seeded: bool) -> None:
         """Refuse an experiment that is outside the policy as a whole; the settings are built, so every value has its type."""
@@ -89,6 +108,14 @@ class SitePolicy:
             )
         if today >= self.daily:
             raise Refused("daily", f"{today} trainings today are as many as are allowed here")
+
+
+def _metrics(names: list[Any], where: str) -> tuple[str, ...]:
+    """Return names of metrics, each known."""
+    for name in names:
+        if name not in METRICS:
+            raise suggest(f"metric under scores in {where}", str(name), METRICS)
+    return tuple(names)
 
 
 def passes(method: Method[Any, Any, Any, Any]) -> int:

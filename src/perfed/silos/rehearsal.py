@@ -61,7 +61,7 @@ def rehearse(config: SiloConfig, ask: Ask) -> dict[str, Any]:
             "facts": sorted(shown),
             "update": [name for name, _ in trees.named(up)],
             "bytes": len(encode(up, job.site.withheld)),
-            "scores": policy.scores,
+            "scores": list(policy.scores) if isinstance(policy.scores, tuple) else policy.scores,
             "labels": policy.labels,
         },
     }

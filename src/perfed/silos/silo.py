@@ -89,7 +89,7 @@ class Silo:
             else:
                 up, private, whole = site.train(0, down, private, ask.train)
                 if ask.after and policy.scores:
-                    after = site.after(0, down, whole, private.mine, ask.train).plain()
+                    (after,) = policy.reported([site.after(0, down, whole, private.mine, ask.train)])
                 body = encode(up, site.withheld)
                 states.put(ask.train, private, base=ask.base, request=request, body=body, extra={"after": after})
             states.settle(ask.base)
@@ -97,7 +97,7 @@ class Silo:
         return replace(
             plain,
             facts=job.facts,
-            scores=tuple(s.plain() for s in scores),
+            scores=policy.reported(scores),
             after=after,
             digest=fingerprint(private).hex() if ask.seeded else "",
             seconds={k: round(v, 4) for k, v in spent.items()} | {"cpu": round(time.process_time(), 3)},

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,7 +74,7 @@ class LinkCarrier:
                 client = roster.get(bytes(node.public_key))
                 if client is not None:
                     since = f"{session.run} {node.last_activated_at}"
-                    found[client] = Place(node.node_id, since, node.heartbeat_interval == BEAT)
+                    found[client] = Place(node.node_id, since, node.heartbeat_interval == BEAT, _age(node.last_activated_at))
                 elif node.node_id not in self._strangers:
                     self._strangers.add(node.node_id)
                     log.warning("node %d has a key that no silo of this deployment has; it is not asked", node.node_id)
@@ -150,6 +151,14 @@ class LinkCarrier:
         if self.session is not None:
             self.session.close(done=True)
             self.session = None
+
+
+def _age(moment: str) -> float:
+    """Return the seconds since a moment, none where it is no moment."""
+    try:
+        return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds())
+    except (ValueError, TypeError):
+        return 0.0
 
 
 def _ring(session: Session, nodes: Sequence[str], at: int) -> None:

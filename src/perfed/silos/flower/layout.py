@@ -1,7 +1,7 @@
 """A deployment's folder: the authority, the server's part, and one part per silo that can be carried away alone."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import yaml
 from ...errors import InputError, RunError
 from ...runs import parse
 from ...runs.assemble import method_of
+from ...runs.choice import name_of
 from ...runs.experiment import Experiment
 from .. import keep, start
 from ..policy import passes
@@ -97,6 +98,7 @@ def limits(settings: Experiment) -> dict[str, Any]:
         "rounds": settings.rounds,
         "daily": 2 * settings.rounds * len(settings.seeds),
         "scores": False,
+        "fewest": 10,
         "labels": False,
         "seeded_private": False,
     }
@@ -106,7 +108,13 @@ def _silo(folder: Path, number: int, settings: Experiment, address: Address, all
     name, options = settings.data.name, settings.data.options
     whole = ":" in name
     entry = {"name": name, **options} | ({} if whole else {"rows": "split"})
-    write_silo(folder, number, {"client": number, "data": {name: entry}}, limits(settings) | allowed, address)
+    write_silo(folder, number, {"client": number, "data": {name: entry}}, permits(settings, allowed), address)
+
+
+def permits(settings: Experiment, allowed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a policy that allows an experiment and what is said; scores are allowed by the names of those it measures."""
+    named = [name_of(metric) for metric in settings.metrics]
+    return limits(settings) | dict(allowed) | ({"scores": named} if allowed.get("scores") is True else {})
 
 
 def write_silo(folder: Path, number: int, config: dict[str, Any], policy: dict[str, Any], address: Address) -> Path:

@@ -20,7 +20,7 @@ from ..seed import Saved, SeedAtServer
 from ..terms import Terms
 from . import signing
 from .address import address
-from .layout import Address, limits, write_silo
+from .layout import Address, permits, write_silo
 
 
 def add(folder: Path, name: str, source: dict[str, Any] | None = None, allowed: dict[str, bool] | None = None) -> Path:
@@ -43,11 +43,10 @@ def add(folder: Path, name: str, source: dict[str, Any] | None = None, allowed: 
     own = source or {"name": settings.data.name, **settings.data.options}
     classes = next((facts["classes"] for seed in _seeds(server) for facts in _facts(seed) if facts), None)
     passes = settings.join.epochs
-    permits = limits(settings)
-    permits |= {"epochs": max(permits["epochs"], passes), "steps": max(permits["steps"], 10_000 * passes)}
-    permits |= {"seeded_private": terms.seeded_private} | (allowed or {})
+    policy = permits(settings, {"seeded_private": terms.seeded_private} | (allowed or {}))
+    policy |= {"epochs": max(policy["epochs"], passes), "steps": max(policy["steps"], 10_000 * passes)}
     config = {"client": number, "called": name, "data": {settings.data.name: own | ({"classes": classes} if classes else {})}}
-    made = write_silo(folder, number, config, permits, Address(host=where["host"], port=where["port"]))
+    made = write_silo(folder, number, config, policy, Address(host=where["host"], port=where["port"]))
     _put(server, terms, added=terms.added + 1, names=terms.names | {name: number})
     Audit(server / "audit", signing.own(server)).note("decision", added=number, name=name)
     return made
