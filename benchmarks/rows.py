@@ -22,6 +22,7 @@ from perfed.federation import Federation
 from perfed.methods import find
 from perfed.partition import build as build_partition
 from perfed.partition import split
+from perfed.server.admission import Admission, Merged
 from perfed.transport import Pooled, Serial, Site, Stacked
 
 from . import bare, work
@@ -156,6 +157,34 @@ def metrics(scale: Scale) -> list[Row]:
         more, spread = ratio(full, plain)
         detail = f"{spread}; {1000 * statistics.median(plain):.1f} ms of CPU a round"
         rows.append(Row(name, f"a round with all {len(every)} metrics over accuracy and loss: {what}", more, 1.03, False, detail))
+    return rows
+
+
+class _Open(Admission):
+    """A door without anybody at it: whatever comes is merged."""
+
+    def merged(self, method: Any, server: Any, ups: Any, number: int) -> Merged:
+        return Merged(method.merge(server, ups), {}, {})
+
+
+def admission(scale: Scale) -> list[Row]:
+    """What looking at every upload adds to a round, in CPU seconds, which other work does not blur."""
+    samples = load("digits")
+    small = Federation.of(samples, split(samples, build_partition("iid"), 20, 0, 0.1, 0.25), inputs_for(samples))
+    mlp, pictures = work.task_for(small, "mlp"), work.pictures(4, scale.each)
+    rows = []
+    for name, what, make, federation, task, turns, level in (
+        ("admission", "CNN, 4 clients", Serial, pictures, None, 1, "bounds"),
+        ("admission-strict", "the same, strict", Serial, pictures, None, 1, "strict"),
+        ("admission-small", "small MLP on embedded digits, 20 clients", Serial, small, mlp, 20, "bounds"),
+        ("admission-stacked", "the same, `stacked`", Stacked, small, mlp, 20, "bounds"),
+    ):
+        doors = (_Open(), Admission(level, sizes=federation.sizes))
+        plays = [work.Play(federation, "fedavg", make, task=task, door=door) for door in doors]
+        plain, looked = warmed(*plays, repeats=turns * scale.repeats, clock=process_time)
+        more, spread = ratio(looked, plain)
+        detail = f"{spread}; {1000 * statistics.median(plain):.1f} ms of CPU a round"
+        rows.append(Row(name, f"a round with every upload looked at over one without: {what}", more, 1.03, False, detail))
     return rows
 
 
@@ -323,6 +352,7 @@ ROWS: dict[str, Callable[[Scale], list[Row]]] = {
     **{f"limit-{name}": lambda scale, name=name: against_the_limit(name, scale) for name in work.METHODS},  # type: ignore[misc]
     "stacked": stacked,
     "metrics": metrics,
+    "admission": admission,
     "fasttext": vocabulary,
     "many": many_clients,
     **{f"memory-{name}": lambda scale, name=name: memory(name, scale) for name in ("fedper", "fedcp", "fedcac")},  # type: ignore[misc]

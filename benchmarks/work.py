@@ -64,6 +64,7 @@ class Play:
         every: int = 1,
         count: int = 1_000_000,
         metrics: Sequence[str] = (),
+        door: Any = None,
     ) -> None:
         task = task or task_for(federation)
         chosen = find(method)(budget=BUDGET) if isinstance(method, str) else method
@@ -71,7 +72,9 @@ class Play:
         self.store = Store(first, len(federation))
         self.transport: Transport = make(self.site, self.store)
         protocol = Protocol(every=every, parts=("test",))
-        self._rounds = rounds(chosen, server, self.transport, sampling or Sampling(), protocol, Span(0, len(federation), count))
+        self._rounds = rounds(
+            chosen, server, self.transport, sampling or Sampling(), protocol, Span(0, len(federation), count), door
+        )
         next(self._rounds)  # round 0: everyone is tested with the start, which also warms the workers up
 
     def __call__(self) -> Round:

@@ -231,7 +231,7 @@ def _leaves() -> set[str]:
 
 
 def _order(path: str) -> int:
-    return ("method", "budget", "partition", "sampling", "privacy", "join", "model", "data", "inputs", "text").index(
+    return ("method", "budget", "partition", "sampling", "privacy", "join", "attack", "model", "data", "inputs", "text").index(
         path.partition(".")[0]
     )
 

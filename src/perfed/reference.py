@@ -14,7 +14,7 @@ EXPERIMENT = ("Experiment", "runs/experiment.py")
 SETS = ("data/catalogue.py", "data/domain_sets.py")  # where the entries of data sets are
 PARTITION = tuple(f"partition/{name}.py" for name in ("owned", "pooled", "clientwise", "grouped"))
 MODEL = tuple(f"models/{name}.py" for name in ("alexnet", "cnn", "digits", "efficientnet", "mlp", "resnet", "sensors", "text"))
-GROUPS = ("budget", "sampling", "privacy", "join", "inputs", "text", "engine")  # settings that are made of others
+GROUPS = ("budget", "sampling", "privacy", "join", "attack", "inputs", "text", "engine")  # settings that are made of others
 CHOICES = ("method", "partition", "model", "data")  # settings that are a name, whose options stand behind a dot
 SAID = {  # of what has no line of its own in the source
     "inputs.crop": "pad training pictures by so many black pixels, then cut the old size out at random; needs augment=true",
@@ -34,6 +34,7 @@ SAID = {  # of what has no line of its own in the source
     "text.size": "entries of the vocabulary at most",
 }
 EXAMPLES = {
+    "attack.name": "sign", "attack.strength": "2",
     "budget.steps": "100", "clients": "10", "data": "csv:patients.csv", "data.categories": "ward,stage",
     "data.client": "hospital", "data.columns": "columns.json", "data.decimal": ",", "data.domains": "art_painting,photo",
     "data.drop": "patient,comment", "data.label": "diagnosis", "data.missing": "-999,unknown", "data.scale": "client",
@@ -124,6 +125,7 @@ def _part(part: str) -> tuple[Setting, ...]:
         "sampling": ("Sampling", "sampling.py"),
         "privacy": ("Privacy", "privacy/settings.py"),
         "join": ("Join", "sampling.py"),
+        "attack": ("Attack", "attacks/attack.py"),
         "inputs": ("Wishes", "data/inputs.py"),
         "engine": ("Engine", "runs/engine.py"),
     }

@@ -16,7 +16,7 @@ LAYERS = [
     ["silos", "papers", "testing", "analysis", "watch"],
     ["api", "racing", "keywords", "results", "report", "shelf"],
     ["runs", "serving", "machine", "trackers"],
-    ["progress", "rounds", "sampling", "transport", "privacy", "evaluate", "advice", "reference", "listing"],
+    ["progress", "rounds", "sampling", "attacks", "transport", "privacy", "evaluate", "advice", "reference", "listing"],
     ["methods", "method", "wire", "server", "federation", "task"],
     ["local", "partition", "models", "data"],
     ["cluster", "trees", "keys", "chain", "disk", "shapes", "units", "errors", "sources", "words", "httpd"],

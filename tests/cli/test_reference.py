@@ -70,7 +70,9 @@ def test_every_example_can_be_typed_as_it_stands() -> None:
             one.path, []
         )
         more = ["after=true"] if one.path == "series" else more
-        more = {"engine": ["engine=ray"], "privacy": ["privacy=client"]}.get(one.path.partition(".")[0], more)
+        more = {"engine": ["engine=ray"], "privacy": ["privacy=client"], "attack": ["attack=sign"]}.get(
+            one.path.partition(".")[0], more
+        )
         if one.default is not None or one.path in reference.EXAMPLES:
             parse.load(None, [*home, *more, one.example])
 

@@ -33,9 +33,20 @@ def _infinite(up: trees.Params) -> trees.Params:
 BODIES = [
     (_other_names, "wrong names"),
     (_other_shapes, "should be"),
-    (_other_types, "should be"),
+    (_other_types, "should be|at most"),
     (_not_a_number, "NaN or infinite"),
     (_infinite, "NaN or infinite"),
+]
+VALUES = [
+    (lambda up: {k: 1e3 * v for k, v in up.items()}, "times as long"),
+    (lambda up: {k: 1e30 * v for k, v in up.items()}, "times as long"),
+    (lambda up: {k: -v for k, v in up.items()}, "cosine|times as long"),
+    (lambda up: {k: torch.zeros_like(v) for k, v in up.items()}, "zero where something was sent"),
+    (lambda up: {k: torch.full_like(v, 0.5) for k, v in up.items()}, "times as long|one number"),
+    (
+        lambda up: {k: torch.randn(v.shape, generator=torch.Generator().manual_seed(0)) for k, v in up.items()},
+        "times as long|cosine",
+    ),
 ]
 HEADS: list[tuple[Callable[[SiloAnswer], SiloAnswer], str]] = [
     (lambda a: replace(a, train=7), "train 7"),
@@ -45,9 +56,11 @@ HEADS: list[tuple[Callable[[SiloAnswer], SiloAnswer], str]] = [
     (lambda a: replace(a, body=a.body[:-1]), "SHA-256"),
     (lambda a: replace(a, facts=a.facts | {"sizes": [0, 0, 0]}), "no training samples"),
     (lambda a: replace(a, facts=a.facts | {"classes": ["one"]}), "classes"),
+    (lambda a: replace(a, facts=a.facts | {"sizes": [10**9, *a.facts["sizes"][1:]]}), "registered"),
 ]
 
 CHANGES: list[tuple[str, Callable[[SiloAnswer, trees.Params], SiloAnswer], str]] = [
     *((f.__name__, lambda a, up, f=f: replace(a, body=encode(f(up))), said) for f, said in BODIES),  # type: ignore[misc]
     *((said, lambda a, up, f=f: f(a), said) for f, said in HEADS),  # type: ignore[misc]
+    *((f"values {i}", lambda a, up, f=f: replace(a, body=encode(f(up))), said) for i, (f, said) in enumerate(VALUES)),  # type: ignore[misc]
 ]

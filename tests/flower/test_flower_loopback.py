@@ -146,13 +146,14 @@ def honest(place: Loopback, out: Path, present: Callable[[int], set[int]]) -> tu
 
 
 def test_answers_that_cannot_be_right_are_refused_and_the_honest_run_is_unchanged(place: Loopback, tmp_path: Path) -> None:
-    place.experiment(method="fedavg", rounds=len(CHANGES), seeds=[25], every=len(CHANGES))
+    place.experiment(method="fedavg", rounds=len(CHANGES), seeds=[25], every=len(CHANGES), suspend=0)
     _, digest = honest(place, tmp_path, lambda number: {0, 1})
     with lying(place, 2):
         seed = place.run()
     refused = [json.loads(text) for text in (seed / "refused.jsonl").read_text().splitlines()]
     assert [r["client"] for r in refused] == [2] * len(CHANGES)
-    assert all(said in r["why"] for r, (_, _, said) in zip(refused, CHANGES, strict=True)), refused
+    told = zip(refused, CHANGES, strict=True)
+    assert all(any(part in r["why"] for part in said.split("|")) for r, (_, _, said) in told), refused
     assert final(seed)["server"] == digest
 
 

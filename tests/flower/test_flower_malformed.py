@@ -148,7 +148,7 @@ class Told:
 def test_malformed_answers_leave_the_honest_silos_result_as_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     count = len(CASES)
     small = {"model": {"name": "mlp", "hidden": 4}, "budget": {"epochs": 1, "batch_size": 128, "lr": 0.05}}
-    place = folders(tmp_path / "deployment", rounds=count, every=count, policy={"rounds": count}, **small)
+    place = folders(tmp_path / "deployment", rounds=count, every=count, policy={"rounds": count}, suspend=0, **small)
 
     def garble(ask: Ask, head: str, body: bytes) -> tuple[str, bytes]:
         wrong = ask.client == 2 and ask.verb == "work" and ask.train

@@ -239,7 +239,7 @@ def test_an_answer_that_cannot_be_right_is_refused_and_the_others_go_on(
     run = Conductor(place / "server", Here(place, tamper=tamper)).conduct()
     refused = [json.loads(t) for t in (run / "seed-0" / "refused.jsonl").read_text().splitlines()]
     assert [r["client"] for r in refused] == [2]
-    assert said in refused[0]["why"]
+    assert any(part in refused[0]["why"] for part in said.split("|")), refused
     assert final(run / "seed-0")["server"] == without_two
 
 

@@ -162,6 +162,15 @@ def ups(*values: float) -> Uploads[dict[str, Tensor]]:
         ("trimmed:0.4", (9.0, 1.0, 2.0, 1000.0, 3.0), 3.0),
         ("trimmed:0.2", tuple(map(float, range(10))), 4.5),  # two at either end
         ("trimmed", (1.0, 3.0), 2.0),  # of two none can be cut
+        # of five one is taken to be bad: the two nearest others of 1 are 2 and 4 away (of 1.0: 1, 9), of 2: 1+4, of 4: 4+9 …
+        ("krum", (1.0, 2.0, 4.0, 7.0, 100.0), 2.0),
+        ("multikrum", (1.0, 2.0, 4.0, 7.0, 100.0), 3.5),  # the four whose two nearest others are near
+        ("krum", (1.0, 3.0), 2.0),
+        ("multikrum:0.4", (1.0, 2.0, 4.0, 70.0, 100.0), 7 / 3),  # three are left; one nearest other counts
+        ("geometric", (1.0, 2.0, 9.0), 2.0),  # along a line the geometric median is the median
+        ("clipped", (0.0, 1.0, 2.0, 3.0, 100.0), (0 + 1 + 2 + 2 + 2) / 5),  # 1 is in the middle, half are within 1 of it
+        # each but the far one becomes the mean of the four near ones, 2.5, the far one that of itself and 2, 3 and 4; cut 1 and 1
+        ("mix+trimmed:0.2", (1.0, 2.0, 3.0, 4.0, 100.0), 2.5),
     ],
 )
 def test_rules_by_hand(rule: str, values: tuple[float, ...], expected: float) -> None:
@@ -187,7 +196,7 @@ def test_medians_are_taken_number_by_number_and_piece_by_piece(monkeypatch: pyte
 
 
 def test_means_take_in_one_answer_at_a_time_and_medians_need_them_all() -> None:
-    for rule, held in (("mean", False), ("uniform", False), ("median", True), ("trimmed", True)):
+    for rule, held in (("mean", False), ("uniform", False), ("median", True), ("trimmed", True), ("krum", True)):
         ups = Uploads([0, 1, 2], [1, 1, 2], arriving([]))
         averaged(rule, ups)
         assert (ups._all is not None) == held
@@ -201,6 +210,10 @@ def test_means_take_in_one_answer_at_a_time_and_medians_need_them_all() -> None:
         ("trimmed:0.5", "between 0 and 0.5"),
         ("trimmed:0", "between 0 and 0.5"),
         ("trimmed:x", "between 0 and 0.5"),
+        ("krum:0.5", "between 0 and 0.5, such as krum:0.2"),
+        ("clipped:2", "takes no share"),
+        ("mix+mean", "leaves something out"),
+        ("mix+medain", "did you mean 'median'"),
     ],
 )
 def test_a_rule_that_is_none_is_refused_when_a_method_is_made(text: str, said: str) -> None:
@@ -228,7 +241,8 @@ def test_a_rule_that_is_not_its_own_is_part_of_a_methods_name() -> None:
     assert FedBN(rule="uniform").label == methods.label("fedbn", "uniform") == "FedBN"
     assert FedBN(rule="mean").label == methods.label("fedbn", "mean") == "FedBN (mean)"
     assert find("local")().label == methods.label("local", None) == "Local"
-    assert set(RULES) == {"mean", "median", "trimmed", "uniform", "weighted"}
+    assert FedAvg(rule="mix+trimmed:0.2").label == methods.label("fedavg", "mix+trimmed:0.2") == "FedAvg (mix+trimmed:0.2)"
+    assert set(RULES) == {"mean", "median", "trimmed", "uniform", "weighted", "krum", "multikrum", "geometric", "clipped"}
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
@@ -243,6 +257,6 @@ def test_with_equal_answers_every_rule_gives_the_same_server(name: str) -> None:
     site, server, first = Site.of(kind(), testing.task(norm=bool(kind.needs)), testing.federation(5))
     up = site.train(0, site.method.send(server, 0), first, 1)[0]
     ends = []
-    for rule in ("weighted", "uniform", "median", "trimmed"):
+    for rule in ("weighted", "uniform", "median", "trimmed", "krum", "multikrum:0.3", "mix+trimmed", "geometric", "clipped"):
         ends.append(kind(rule=rule).merge(server, Uploads(range(5), [3, 1, 4, 1, 5], [up] * 5)))
     assert all(trees.equal(ends[0], end) for end in ends[1:])

@@ -261,7 +261,8 @@ def _show_prepared(folder: Path, json: bool) -> None:
 def _warn(summaries: Mapping[str, dict[str, Any]]) -> None:
     from ..report.guarded import noised
     from ..report.names import title
-    from ..report.tables import ran_away, still_rising
+    from ..report.refused import ran_away, sentence
+    from ..report.tables import still_rising
 
     names = {name: title(s["method"]) + (f" [{name}]" if name != s["method"] else "") for name, s in summaries.items()}
     for name, summary in summaries.items():
@@ -269,6 +270,8 @@ def _warn(summaries: Mapping[str, dict[str, Any]]) -> None:
             note(noised(names[name], summary["privacy"]), out=True)
         if summary.get("runaway"):
             note(ran_away(names[name], summary["runaway"]), out=True)
+        for text in sentence(names[name], summary.get("refused", {})):
+            note(text, out=True)
     rises = {names[name]: summary["rising"]["rise"] for name, summary in summaries.items() if summary.get("rising")}
     if rises:
         note(still_rising(rises), out=True)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, suggest
 from .metrics import MAIN, known
+from .refusals import lost
 from .scores import Line, Scores, today
 
 Moment = Literal["best", "last", "validation"]
@@ -98,14 +99,15 @@ def curves(seeds: Mapping[int, Sequence[Line]], *, series: str = "test") -> dict
 def runaway(lines: Sequence[Line], *, series: str = "test") -> int | None:
     """Return the round since which a run has left every useful region, or ``None`` if it ends in one.
 
-    There a client's loss is no finite number, or the mean is over ten times what it was before any training.
+    There a client's loss is no finite number, or the mean is over ten times what it was before any training, or uploads were
+    refused because their numbers were none.
     """
     scored = [line for line in tested(lines, series) if "loss" in line[series]]
     before = _whole_loss(scored[0][series]) if scored and scored[0]["round"] == 0 else math.inf
     since = None
     for line in reversed(scored):
         loss = _whole_loss(line[series])
-        if math.isfinite(loss) and loss <= RUNAWAY * before:
+        if math.isfinite(loss) and loss <= RUNAWAY * before and not lost(line):
             break
         since = line["round"]
     return since

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..errors import InputError, RunError
 from ..evaluate.rising import rising
-from ..evaluate.summary import RUNAWAY, Moment, majority, over, runaway
+from ..evaluate.summary import Moment, majority, over, runaway
 from ..units import signed, unit
-from . import helped, measured, unseen
+from . import attacked, helped, measured, refused, unseen
 from .guarded import guarded
 from .main_score import MainScore
 from .read import Record, labels
@@ -97,12 +97,13 @@ def comparison(
     """
     options = {"report": report, "best": best, "series": series, "choose": choose}
     more = measured.names(runs, series)
-    further = (*measured.columns(runs, options), *helped.columns(runs), *unseen.columns(runs))
+    further = (*measured.columns(runs, options), *helped.columns(runs), *unseen.columns(runs), *attacked.columns(runs))
     columns = _columns(runs, best, MainScore.of(runs, series)) + tuple(Column(**own) for own in further)
     guess = _majority(runs[0])
     values = [dict.fromkeys(("best", "last", "validation"), guess) | _costs(None)]
     for run in runs:
         others = measured.values(run, more, options) | helped.values(run, runs, options) | unseen.values(run, runs, options)
+        others |= attacked.values(run, runs, options)
         values.append(run.summary(**options) | _costs(run) | others)
     if all(entry["validation"] is None for entry in values[1:]):
         columns = tuple(column for column in columns if "validation" not in column.key.split("."))
@@ -113,6 +114,7 @@ def comparison(
     methods = ["majority", *(run.method for run in runs)]
     rows = tuple(Row(*row) for row in zip(methods, names, marked, strict=True))
     notes = _notes(runs, report, best, series) + measured.notes(runs, options) + helped.notes(runs) + unseen.notes(runs)
+    notes += attacked.notes(runs) + refused.notes(runs)
     return Table(columns, rows, tuple(notes))
 
 
@@ -187,6 +189,8 @@ SHORT = helped.SHORT | {  # for a terminal: heading of a column
     "validation.weighted": "validated",
     "unseen.accuracy": "unseen",
     "unseen.gap": "− seen",
+    "attack.honest": "honest",
+    "attack.backdoor": "backdoor",
     "cost.bytes_up": "",  # its own title has the unit
     "cost.seconds": "s",
 }
@@ -292,7 +296,7 @@ def _notes(runs: Sequence[Record], report: str, best: str, series: str) -> list[
         if isinstance(planned, int) and run.done < planned:
             notes.append(f"{name} {UNFINISHED}: {run.done} of {planned} rounds.")
         since = {seed: found for seed, lines in run.rounds.items() if (found := runaway(lines)) is not None}
-        notes += [ran_away(name, since)] if since else []
+        notes += [refused.ran_away(name, since)] if since else []
     rises = {
         name: climb.rise
         for run, name in zip(runs, labels(runs), strict=True)
@@ -306,15 +310,6 @@ def _notes(runs: Sequence[Record], report: str, best: str, series: str) -> list[
     if series == "after":
         notes.append("Scored right after local training, before the server's answer; participants only.")
     return notes
-
-
-def ran_away(name: str, since: Mapping[Any, int]) -> str:
-    """Return what to say of a run that ends with a loss that is of no use, by seed."""
-    seeds = ", ".join(f"round {number} (seed {seed})" for seed, number in since.items())
-    return (
-        f"{name} ran away: its loss is no number, or over {RUNAWAY:g} times that of the untrained model, "
-        f"since {seeds}. A smaller budget.lr may help."
-    )
 
 
 def still_rising(rises: Mapping[str, float]) -> str:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import keys, machine, methods, models
+from ..attacks import poisoned
 from ..data import Samples
 from ..data import load as load_samples
 from ..data.columns import fitted, laid
@@ -43,6 +44,7 @@ class Assembled:
     server: Tree
     first: Private  # every client's private state at the start
     newcomers: Newcomers | None = None  # those who are kept out of training
+    attackers: tuple[int, ...] = ()  # those who do what honest clients would not
 
     @property
     def method(self) -> AnyMethod:
@@ -87,6 +89,8 @@ def assemble(
         samples = samples_of(experiment)
         federation = federation_of(experiment, samples, split_of(experiment, samples, seed), seed)
     federation, unseen = (federation, None) if clients is not None else parted(experiment, federation, seed)
+    attackers = attackers_of(experiment, federation, seed)
+    federation = poisoned(federation, experiment.attack, attackers)
     method = method_of(experiment)
     task = task_of(experiment, federation, seed, federation.vocabulary if words is None else words)
     if task.goal != "classification" and experiment.budget.balance != "none":
@@ -105,7 +109,12 @@ def assemble(
     newcomers = None if unseen is None else Newcomers.of(site, unseen, experiment.join.epochs)
     if newcomers is not None:
         method.admit(server)  # refuse before anything is trained
-    return Assembled(experiment, seed, site, server, first, newcomers)
+    return Assembled(experiment, seed, site, server, first, newcomers, tuple(attackers))
+
+
+def attackers_of(experiment: Experiment, federation: Federation, seed: int) -> list[int]:
+    """Return the numbers of those who attack, drawn from the split's seed: for all methods of a comparison the same."""
+    return experiment.attack.who(federation.names, seed if experiment.split_seed is None else experiment.split_seed)
 
 
 def method_of(experiment: Experiment) -> AnyMethod:

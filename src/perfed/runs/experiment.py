@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from .. import advice
+from ..attacks import Attack
 from ..errors import InputError
 from ..evaluate.metrics import CATALOGUE as METRICS
 from ..evaluate.metrics import refuse, select
@@ -24,7 +25,7 @@ from .engine import Engine
 # what changes how a run is done, not what it is
 _ELSEWHERE = ("transport", "workers", "device", "out", "name", "checkpoint", "snapshots", "keep", "memory", "track", "engine")
 # what version 0.1.0 did not have: at its default it leaves a digest as it was
-_SINCE = ("metrics", "choose", "protocol", "unseen", "join", "loss", "privacy")
+_SINCE = ("metrics", "choose", "protocol", "unseen", "join", "loss", "privacy", "admission", "suspend", "attack")
 _BUDGET_SINCE = ("steps", "balance")
 
 
@@ -48,6 +49,10 @@ class Experiment(BaseModel):
         privacy: whom noise on uploads protects: ``client``, ``sample`` or ``none``, a `Privacy`, or its fields as a mapping.
         unseen: clients kept out of training, who join after the last round: a share, a number, or names.
         join: what a newcomer may spend, and how often the unseen join: a `Join`, or its fields as a mapping.
+        admission: which uploads are merged: ``structure`` (right names, shapes and types, finite numbers), ``bounds`` (also not
+            far too long, nor far from what was sent), ``strict`` (also not against the others).
+        suspend: refused uploads in a row after which a client is asked no more; 0 asks for ever.
+        attack: what some clients do that honest ones would not, for simulation: an `Attack`, its name, or its fields.
         loss: what is minimised: ``usual`` for the data's task; of regression ``squared``, ``absolute`` or ``huber``.
         norm: what becomes of BatchNorm; by default the method's own policy.
         validation: the share of every client's own data that rounds are chosen on.
@@ -102,6 +107,9 @@ class Experiment(BaseModel):
     privacy: Privacy = Privacy()
     unseen: float | int | tuple[str, ...] = 0  # clients kept out of training, who join after it: a share, a number, or names
     join: Join = Join()
+    admission: Literal["structure", "bounds", "strict"] = "bounds"  # which uploads are merged; strict also compares directions
+    suspend: int = 3  # refused uploads in a row after which a client is asked no more; 0: never
+    attack: Attack = Attack()
     loss: str = "usual"  # what is minimised: what fits the data's task; for numbers also absolute or huber
     norm: Literal["all", "local_stats", "local_all"] | None = None  # None: the method's own policy for BatchNorm
     validation: float = 0.1  # share of every client's own data that rounds are chosen on
@@ -137,10 +145,10 @@ class Experiment(BaseModel):
             if name not in type(self).model_fields:
                 raise advice.unknown(str(name), given)
         advice.check(given)
-        for name in ("privacy", "engine"):
+        for name in ("privacy", "attack", "engine"):
             if isinstance(given.get(name), str):
                 given[name] = {"name": given[name]}
-        records = {"budget": Budget, "sampling": Sampling, "privacy": Privacy, "join": Join, "engine": Engine}
+        records = {"budget": Budget, "sampling": Sampling, "privacy": Privacy, "join": Join, "attack": Attack, "engine": Engine}
         for name, kind in records.items():
             if isinstance(given.get(name), dict):
                 given[name] = record(kind, given[name], f"{name}.")
@@ -182,6 +190,8 @@ class Experiment(BaseModel):
             refuse(self.choose)
         if self.series == "after" and not self.after:
             raise InputError("series=after reports tests right after local training; it needs after=true")
+        if self.suspend < 0:
+            raise InputError(f"suspend is a number of refused uploads in a row, 0 for never, got {self.suspend}")
         if self.checkpoint < 0 or self.memory <= 0:
             raise InputError("checkpoint (seconds) must not be negative and memory (GiB) must be positive")
         return self

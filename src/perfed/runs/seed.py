@@ -6,13 +6,16 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
+from ..attacks import Forger, stamped
 from ..errors import InputError, RunError
+from ..evaluate.attacked import PART as BACKDOOR
 from ..evaluate.newcomers import PART as UNSEEN
 from ..evaluate.summary import choose as chosen
 from ..rounds import Protocol, Round, Span, line_of, rounds
 from ..sampling import Sampling
+from ..server.admission import Admission
 from ..serving.personal import Trained
-from ..transport import Transport, choose
+from ..transport import Site, Transport, choose, one_thread
 from ..trees import Tree
 from .assemble import Assembled
 from .folder import SeedFolder
@@ -55,6 +58,8 @@ class Seed:
         self.stopped: dict[str, Any] | None = None  # why it ended before its last round
         self.best: Mapping[str, Any] | None = None  # the validated round so far, where its state is kept
         self.purse = Allowance(made, folder, self._participants, away=self.away)
+        self.door = self._door()
+        self._stamped: Site | None = None  # the clients with marked tests, where there is a backdoor
         if desk is not None and made.experiment.keep != "last":
             raise InputError(f"keep={made.experiment.keep} has no effect here: the states of silos stay with them")
         if made.experiment.keep == "best" and not any(map(len, made.federation.validation)):
@@ -84,10 +89,18 @@ class Seed:
         self.first, found = self.folder.load(self.desk.kept(self.server), self.store, self.made.template)
         self.server = self.desk.back(found)
         self.folder.lines.cut(self.first)
+        self.door = self._door()
         if self.made.experiment.keep == "best":
             self.best = self._chosen(self.folder.lines.read())
             if self.best and self.best["round"] == self.first:  # a finished run's best state is its checkpoint
                 self.folder.keep_best(self.first, self.server, self.store)
+
+    def _door(self) -> Admission:
+        """Return who decides which answers are merged, with what the rounds so far say."""
+        asked = self.made.experiment
+        door = Admission(asked.admission, asked.suspend, self.made.federation.sizes)
+        door.recall(self.lines[: self.first + 1] if self.first else [])
+        return door
 
     def at(self, number: int | None = None) -> Trained:
         """Return the seed as it stands after its last checkpoint, or after round ``number`` where that state was kept."""
@@ -121,9 +134,10 @@ class Seed:
         if self.stopped:  # it ended here before, and was interrupted before that was written down
             return digest(self.server, self.store)
         try:
-            for done in map(self._joined, self._rounds(transport)):
+            for done in map(self._marked, map(self._joined, self._rounds(transport))):
                 line = line_of(done, perf_counter() - began, len(self.made.federation)) | self.desk.said(done)
                 line |= self.purse.counted(done.number, done.participants)
+                line |= {"attackers": list(self.made.attackers)} if self.made.attackers else {}
                 self._record(line)
                 began, last, self.server = perf_counter(), done.number, done.server
                 self._keep_best(line)
@@ -154,13 +168,16 @@ class Seed:
         there = tuple(part for part in ("test", "validation") if any(map(len, getattr(federation, part))))
         if self.away and "test" not in there:  # a server has no test samples; silos do
             there = ("test", *there)
+        attack, who = asked.attack, self.made.attackers
+        carrier = Forger(transport, self.made.method, attack, who, self.made.seed) if who else transport
         return rounds(
             self.made.method,
             self.server,
-            transport,
+            carrier,
             self.desk.drawn(asked.sampling),
             Protocol(asked.every, asked.after, there or ("test",)),
             Span(self.made.seed, len(federation), asked.rounds, self.first),
+            self.door,
         )
 
     def _joined(self, done: Round) -> Round:
@@ -171,6 +188,18 @@ class Seed:
         began = perf_counter()
         scores = done.scores | {UNSEEN: [own for (own,) in new.score(done.server, done.number)]}
         return replace(done, scores=scores, seconds_test=done.seconds_test + perf_counter() - began)
+
+    def _marked(self, done: Round) -> Round:
+        """Return a tested round with how often honest clients' models take marked samples for what the attackers call them."""
+        if self.made.experiment.attack.name != "backdoor" or not done.scores:
+            return done
+        if self._stamped is None:
+            self._stamped = replace(self.made.site, federation=stamped(self.made.federation))
+        send, site = self.made.method.send, self._stamped
+        with one_thread():
+            everyone = range(len(self.made.federation))
+            rows = [site.score(i, send(done.server, i), self.store[i], done.number, ("test",))[0] for i in everyone]
+        return replace(done, scores=done.scores | {BACKDOOR: rows})
 
     def _chosen(self, lines: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
         asked = self.made.experiment

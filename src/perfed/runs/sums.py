@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from ..evaluate.attacked import attacked
 from ..evaluate.newcomers import newcomers
 from ..evaluate.others import others
+from ..evaluate.refusals import refusals
 from ..evaluate.rising import rising
 from ..evaluate.summary import main, majority, runaway, summarise, tested
 from .experiment import Experiment
@@ -17,7 +19,7 @@ def summed(asked: Experiment, lines: Mapping[int, list[dict[str, Any]]], who: Ma
     total = {way: sum(line[f"bytes_{way}"] for own in lines.values() for line in own) for way in ("up", "down")}
     options = {"report": asked.report, "best": asked.best, "series": asked.series, "choose": asked.choose}
     rise = rising(lines, report=asked.report, series=asked.series)
-    new = newcomers(lines, asked.report)
+    new, hurt = newcomers(lines, asked.report), attacked(lines, asked.report)
     return {
         "rounds": asked.rounds,
         "seeds": list(asked.seeds),
@@ -29,6 +31,8 @@ def summed(asked: Experiment, lines: Mapping[int, list[dict[str, Any]]], who: Ma
         "majority": majority(who),
         **({"privacy": _spent(asked, lines)} if asked.privacy.on else {}),
         **({"unseen": new} if new else {}),
+        **({"attack": hurt} if hurt else {}),
+        **({"refused": out} if (out := refusals(lines)) else {}),
         "runaway": {str(seed): since for seed, own in lines.items() if (since := runaway(own)) is not None},
         "rising": rise._asdict() if rise else None,
         "bytes_up": total["up"],

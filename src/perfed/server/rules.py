@@ -8,6 +8,7 @@ from torch import Tensor
 
 from .. import trees
 from ..errors import InputError, suggest
+from . import robust
 from .uploads import Uploads
 
 T = TypeVar("T")
@@ -128,7 +129,8 @@ def average(method: Any, server: T, ups: Uploads[T]) -> T:
     """As a ``merge``: the answers, averaged by the method's ``rule``, become the server's state; without one, their mean.
 
     Args:
-        method: The method whose verb it is; its ``rule`` is ``mean`` (by samples), ``uniform``, ``median`` or ``trimmed:0.1``.
+        method: The method whose verb it is; its ``rule`` is ``mean`` (by samples), ``uniform``, ``median`` or
+            another of `RULES`.
         server: The server's state before, which is forgotten.
         ups: The answers.
 
@@ -150,10 +152,11 @@ def average(method: Any, server: T, ups: Uploads[T]) -> T:
 
 
 class Rule(NamedTuple):
-    """How answers are averaged: a name of `RULES`, and what is cut off at either end where it is ``trimmed``."""
+    """How answers are averaged: a name of `RULES`, the share that it cuts off or takes to be bad, and whether it mixes first."""
 
     name: str
     share: float = 0.0
+    mixed: bool = False  # whether every answer is first replaced by the mean of its nearest neighbours
 
 
 RULES = {
@@ -162,25 +165,35 @@ RULES = {
     "uniform": "the plain mean",
     "median": "the middle value of every number; of two, half their sum",
     "trimmed": "the plain mean of what is left without the smallest and the largest tenth; trimmed:0.2 cuts a fifth",
+    "krum": "the one answer that is nearest to its nearest others; krum:0.3 takes three of ten to be bad",
+    "multikrum": "the plain mean of those that Krum would choose first, all but a fifth; multikrum:0.3 leaves out three of ten",
+    "geometric": "the point with the least sum of distances to all answers",
+    "clipped": "the plain mean, once answers far from the one in the middle are drawn in to where half of them are",
 }
+SHARES = {"trimmed": 0.1, "krum": 0.2, "multikrum": 0.2}  # rules that take a share, and the one they take unless told
+MIX = "mix+"  # before another rule: every answer is replaced by the mean of its nearest neighbours
 
 
 def rule_of(text: str) -> Rule:
-    """Read the name of a rule, with the share to be cut where it is ``trimmed``."""
-    name, mark, share = text.partition(":")
+    """Read the name of a rule, with the share where it takes one, and ``mix+`` where neighbours are averaged first."""
+    mixed, rest = text.startswith(MIX), text.removeprefix(MIX)
+    name, mark, share = rest.partition(":")
     if name not in RULES:
         raise suggest("rule", name, RULES)
-    if name != "trimmed":
+    if mixed and name in ("mean", "weighted", "uniform"):
+        raise InputError(f"{MIX} goes before a rule that leaves something out, such as {MIX}trimmed:0.2; got '{text}'")
+    if name not in SHARES:
         if mark:
             raise InputError(f"the rule {name} takes no share, got '{text}'; trimmed:0.1 does")
-        return Rule("mean" if name == "weighted" else name)
+        return Rule("mean" if name == "weighted" else name, 0.2 if mixed else 0.0, mixed)
     try:
-        cut = float(share) if mark else 0.1
+        cut = float(share) if mark else SHARES[name]
     except ValueError:
         cut = -1.0
     if not 0 < cut < 0.5:
-        raise InputError(f"the rule trimmed cuts a share between 0 and 0.5 at either end, such as trimmed:0.1; got '{text}'")
-    return Rule(name, cut)
+        what = "cuts a share at either end" if name == "trimmed" else "takes a share of the answers to be bad"
+        raise InputError(f"the rule {name} {what}, between 0 and 0.5, such as {name}:{SHARES[name]:g}; got '{text}'")
+    return Rule(name, cut, mixed)
 
 
 def averaged(rule: str, ups: Uploads[T]) -> T:
@@ -188,8 +201,28 @@ def averaged(rule: str, ups: Uploads[T]) -> T:
     asked = rule_of(rule)
     if asked.name in ("mean", "uniform"):
         return mean(ups, ups.sizes if asked.name == "mean" else torch.ones(len(ups)))
-    cut = (len(ups) - 1) // 2 if asked.name == "median" else _cut(len(ups), asked.share)
-    return _middle(ups.trees, cut)
+    answers = ups.trees
+    if not answers:
+        raise ValueError("nothing to average: no client answered")
+    if asked.mixed and (bad := robust.assumed(len(answers), asked.share)):
+        answers = mix(robust.neighbours(robust.square_distances(answers), bad), answers)
+    if asked.name in ("median", "trimmed"):
+        cut = (len(answers) - 1) // 2 if asked.name == "median" else _cut(len(answers), asked.share)
+        return _middle(answers, cut)
+    weights = _weights(asked, robust.square_distances(answers))
+    only = [i for i, weight in enumerate(weights.tolist()) if weight]
+    return answers[only[0]] if len(only) == 1 else combine(weights.tolist(), answers)
+
+
+def _weights(rule: Rule, square: Tensor) -> Tensor:
+    """Return how much every answer counts, from their distances; of two answers neither can be told from the other."""
+    if len(square) < 3:
+        return torch.full((len(square),), 1 / len(square), dtype=torch.float64)
+    if rule.name == "geometric":
+        return robust.median_weights(square)
+    if rule.name == "clipped":
+        return robust.clipping_weights(square)
+    return robust.krum_weights(square, robust.assumed(len(square), rule.share), many=rule.name == "multikrum")
 
 
 def _cut(count: int, share: float) -> int:
@@ -199,8 +232,6 @@ def _cut(count: int, share: float) -> int:
 
 def _middle(answers: Sequence[T], cut: int) -> T:
     """Return, number by number, the mean without the ``cut`` smallest and largest, in double precision, piece by piece."""
-    if not answers:
-        raise ValueError("nothing to average: no client answered")
     piece = max(_LEAST, _PIECE // len(answers))
     made = []
     for leaves in zip(*map(trees.leaves, answers), strict=True):

@@ -65,6 +65,11 @@ class Uploads(Generic[Up]):
         return torch.tensor(self._sizes, dtype=torch.float64)
 
     @property
+    def counts(self) -> list[int]:
+        """Training samples per answer, as whole numbers."""
+        return list(self._sizes)
+
+    @property
     def trees(self) -> list[Up]:
         """All answers at once."""
         if self._all is None:

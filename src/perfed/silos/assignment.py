@@ -78,6 +78,8 @@ def built(plain: dict[str, Any]) -> Experiment:
     if asked.own:  # it would be imported here: a silo runs nothing that it is sent
         what = f"{next(iter(asked.own))} is code of somebody's own; a silo takes only what the installed perfed has"
         raise Refused("code", what)
+    if asked.attack:
+        raise InputError("attack is for simulation; this silo attacks nobody")
     return asked
 
 

@@ -40,6 +40,8 @@ class Conductor:
         self.folder, self.terms = folder, Terms.load(folder / "server.yaml")
         if self.settings.unseen:
             raise InputError("unseen keeps clients of one machine out of training; a silo comes later by `perfed deploy add`")
+        if self.settings.attack:
+            raise InputError("attack is for simulation: no silo is asked to attack another; leave it out of experiment.yaml")
         self.carrier, self.on_round = carrier, on_round
         self.patience = Patience(deadline=self.terms.deadline, poll=self.terms.poll, again=self.terms.again, gone=self.terms.gone)
         if self.settings.clients not in (None, self.terms.silos):

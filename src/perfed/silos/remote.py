@@ -9,9 +9,11 @@ import torch
 
 from .. import trees
 from ..errors import RunError, WireError
+from ..evaluate.plausible import implausible
 from ..evaluate.scores import UNSEEN, Score
 from ..federation import Federation
 from ..server import Uploads
+from ..server.admission import miscounted
 from ..transport.serial import one_thread
 from ..transport.site import Private, Site
 from ..transport.store import Store
@@ -23,6 +25,8 @@ from .messages import Ask, SiloAnswer
 from .refusals import CODES
 
 log = logging.getLogger("perfed.silos")
+
+DECLINED = "the silo refused"  # how the sentence on a silo begins that says no
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class Known:
     versions: list[int]
     digests: list[str]
     sizes: list[int]
+    tested: list[list[int]] = field(default_factory=list)  # samples to choose rounds on and to test on, as registered
     facts: dict[str, Any] = field(default_factory=dict)  # what every silo must agree on: classes and shape
 
 
@@ -67,7 +72,9 @@ class Remote:
         self.after: dict[int, Score] = {}
         self.absent: list[int] = []
         self.refused: list[tuple[int, str]] = []
+        self.faults: dict[int, str] = {}  # whose answer to the round that is merged was refused on arrival, and why
         self.missing: dict[int, str] = {}  # who gave no answer to the last exchange, and why
+        self._wrong: dict[int, str] = {}  # whose answer to the last exchange was wrong; a silo that says no is not wrong
         self._away: dict[int, float] = {}
         self.seconds: dict[int, dict[str, float]] = {}  # what the silos spent on the last exchange
         self._ask = ask
@@ -86,10 +93,10 @@ class Remote:
                 f"at least {self.ahead.least} must; start again to go on from the last checkpoint"
             )
         self.absent = [i for i in ids if i not in found]
+        self.faults = {i: why for i, why in self._wrong.items() if i in ids}
         self.after = {i: Score.of(a.answer.after) for i, a in found.items() if a.answer.after is not None}
         for i, accepted in found.items():
             self.known.versions[i], self.known.digests[i] = number, accepted.answer.digest
-            self.known.sizes[i] = accepted.answer.facts["sizes"][0]
             self.ledger.down(self.site.method.send(server, i))
         arriving = [i for i in found if i not in lost]
         for i in arriving:
@@ -136,6 +143,7 @@ class Remote:
             self._like = sent, answer_like(self.site, server, self.store.first)
         run = Exchange(self.carrier, asks, self._accept, self.patience, self._refuse, away=self._away)
         found: dict[int, Accepted] = run.run()
+        self._wrong = {i: run.why[i] for i in sorted(run.out) if not run.why[i].startswith(DECLINED)}
         self.missing = {i: run.why.get(i, "unknown") for i in sorted(asks.keys() - found.keys())}
         for i, why in self.missing.items():
             ask = asks[i]
@@ -146,6 +154,15 @@ class Remote:
     def _accept(self, ask: Ask, answer: SiloAnswer) -> Accepted:
         """Return an answer whose every part is what was asked for, or say what is not."""
         check(ask, answer, self.known.facts)
+        if why := miscounted(answer.facts["sizes"][0], self.known.sizes[ask.client]):
+            raise WireError(why)
+        if self.known.tested and answer.facts["sizes"][1:] != self.known.tested[ask.client]:
+            raise WireError(
+                f"it says {answer.facts['sizes'][1:]} samples to test on, registered were {self.known.tested[ask.client]}"
+            )
+        for score in (*answer.scores, *([answer.after] if answer.after else [])):
+            if why := implausible(score, self.site.metrics):
+                raise WireError(why)
         if ask.train is None:
             return Accepted(answer, None)
         return Accepted(answer, decode(answer.body, self._like[1], self.site.withheld))
@@ -158,7 +175,7 @@ class Remote:
 def check(ask: Ask, answer: SiloAnswer, others: dict[str, Any]) -> None:
     """Refuse an answer of another client, experiment, round or version, and one that says no."""
     if answer.refused:
-        raise WireError(f"the silo refused: {CODES[answer.refused]}; its own log says more")
+        raise WireError(f"{DECLINED}: {CODES[answer.refused]}; its own log says more")
     for name in ("experiment", "client", "base", "train", "score"):
         asked, said = getattr(ask, name), getattr(answer, name)
         if asked != said:

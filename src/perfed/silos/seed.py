@@ -57,13 +57,15 @@ class SeedAtServer(Desk):
         smallest = min(n for n in train if n)
         federation = _faraway(facts, [n or smallest for n in train], [own[1] for own in sizes], seed)
         self.made = assemble(settings, seed, federation, words=facts["words"])
-        self.known = Known([0] * len(silos), [""] * len(silos), train, {k: facts.get(k) for k in AGREED})
+        agreed, tested = {k: facts.get(k) for k in AGREED}, [own[1:] for own in sizes]
+        self.known = Known([0] * len(silos), [""] * len(silos), train, tested, agreed)
         self.one = Seed(self.made, folder, self)
         self.transport: Remote | None = None
 
     def participants(self, number: int) -> list[int]:
         made = self.made
-        return self.drawn(made.experiment.sampling).participants(made.seed, number, len(made.federation))
+        drawn = self.drawn(made.experiment.sampling).participants(made.seed, number, len(made.federation))
+        return [i for i in drawn if i not in self.one.door.suspended]
 
     def drawn(self, asked: Sampling) -> Sampling:
         return Present(**asdict(asked), gone=self.gone) if self.gone else asked
@@ -94,7 +96,10 @@ class SeedAtServer(Desk):
     def said(self, done: Round) -> dict[str, Any]:
         """Return who was absent and why, and what the silos spent; refusals go into a file of their own."""
         assert self.transport is not None
-        for client, why in self.transport.refused:
+        for client, why in [
+            *self.transport.refused,
+            *((i, why) for i, why in done.refused.items() if i not in self.transport.faults),
+        ]:
             keep.note(self.folder.refusals, round=done.number, client=client, why=why)
         self.transport.refused.clear()
         line: dict[str, Any] = {"absent": self.transport.absent} if done.number else {}

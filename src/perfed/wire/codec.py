@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 NOTHING = Withheld({})
 _HASH = 32
+_ABOUT, _ROOM = 256, 4096  # bytes of a header: for a leaf besides its name, and for the whole
 
 
 def encode(tree: Tree, withheld: Withheld = NOTHING) -> bytes:
@@ -32,18 +33,28 @@ def decode(message: bytes, like: T, withheld: Withheld = NOTHING, *, finite: boo
 
     Leaves that are withheld come from ``like``.
     """
+    expected = dict(withheld.crossing(like))
+    most = _ROOM + sum(trees.size_of(leaf) + len(path.encode()) + _ABOUT for path, leaf in expected.items())
+    if len(message) > most:  # before anything is read of it
+        raise WireError(f"a message has {len(message)} bytes, at most {most} are expected")
     payload = message[_HASH:]
     if len(message) < _HASH or hashlib.sha256(payload).digest() != message[:_HASH]:
         raise WireError("a message's bytes do not match their SHA-256: it was damaged on the way")
     try:
         leaves = load(payload)
-    except SafetensorError as damaged:
-        raise WireError(f"a message is not in safetensors form: {damaged}") from damaged
-    expected = dict(withheld.crossing(like))
+    except (
+        SafetensorError,
+        KeyError,
+        ValueError,
+        TypeError,
+        RuntimeError,
+        OverflowError,
+    ) as damaged:  # whatever a header may say
+        raise WireError(f"a message is not in safetensors form: {str(damaged)[:300]}") from damaged
     if leaves.keys() != expected.keys():
         raise WireError(
-            f"a message has the wrong names: missing {sorted(expected.keys() - leaves.keys())}, "
-            f"unknown {sorted(leaves.keys() - expected.keys())}"
+            f"a message has the wrong names: missing {sorted(expected.keys() - leaves.keys())[:9]}, "
+            f"unknown {[name[:80] for name in sorted(leaves.keys() - expected.keys())[:9]]}"
         )
     found = {path: _unpacked(path, leaves[path], own) for path, own in expected.items()}
     if finite and not trees.finite(found):

@@ -8,11 +8,10 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from .engine import DROP, HOLD, OPERATOR, RING, SEEN, SERVER
+from .limits import Excess, Limits, Receive, Scope
 
 log = logging.getLogger("perfed.link")
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -63,8 +62,16 @@ class Bells:
 class Gate:
     """Wraps the engine's application; ``admit`` brings the link's list of keys up to date, ``drop`` forgets an object."""
 
-    def __init__(self, app: App, credential: str, admit: Callable[[], None], drop: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        app: App,
+        credential: str,
+        admit: Callable[[], None],
+        drop: Callable[[str], None],
+        limits: Limits | None = None,
+    ) -> None:
         self.app, self.credential, self.admit, self.drop = app, credential.encode(), admit, drop
+        self.limits = limits or Limits()
         self.bells = Bells()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,6 +83,19 @@ class Gate:
         if scope["type"] != "http" or not (operator or path in OPEN):
             await self._refuse(scope, path, send)
             return
+        part, done = self.limits.bounded(receive)
+        try:
+            if not operator:
+                self.limits.let_in(scope)
+            await self._answered(scope, part, send, operator, headers)
+        except Excess as no:
+            log.warning("refused %s from %s: %s", path, (scope.get("client") or ("somebody",))[0], no.why)
+            await _say(send, no.status, no.why)
+        finally:
+            done()
+
+    async def _answered(self, scope: Scope, receive: Receive, send: Send, operator: bool, headers: dict[str, str]) -> None:
+        path = str(scope["path"])
         if path in ("/v1/fleet/activate-node", "/v1/runtime/get-nodes"):
             await asyncio.to_thread(self.admit)
         if operator and headers.get(DROP):
@@ -118,6 +138,9 @@ class Gate:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        head = [(b"content-type", b"text/plain")]
-        await send({"type": "http.response.start", "status": 403, "headers": head})
-        await send({"type": "http.response.body", "body": b"this route is the operator's alone\n"})
+        await _say(send, 403, "this route is the operator's alone")
+
+
+async def _say(send: Send, status: int, why: str) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", b"text/plain")]})
+    await send({"type": "http.response.body", "body": f"{why}\n".encode()})

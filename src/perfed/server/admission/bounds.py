@@ -1,0 +1,124 @@
+"""Which answers of a round cannot be an honest client's: robust bounds from the round itself and from those before it.
+
+All bounds are multiples of medians, so fewer than half of the answers cannot move them far:
+
+- **length**: an update may be ``TIMES`` times as long as the round's median update, or e to the ``SPREAD`` robust deviations of
+  the logarithms where that is more, but not over ``TIMES``² times; and longer in proportion for a client that has more samples
+  than the median client. It may never be ``TIMES``² times as long as in the rounds before. Where fewer than three answered, the
+  rounds before alone decide (``TIMES``), and where there are none, what was sent: an update may be ``TIMES`` times as long.
+- **direction from what was sent**: training moves a network, it does not replace it. The cosine between an answer and what
+  was sent may not be below ``KEPT`` unless the round's answers are there too.
+- **new leaves** (those that nobody was sent) are bounded in length as updates are.
+- ``strict`` also compares the directions of updates with each other: see `against`.
+"""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .measure import Measured
+
+TIMES = 10.0  # an update may be so many times as long as the median
+SPREAD = 4.0  # robust deviations of log lengths, where clients are more unlike each other
+KEPT = 0.1  # cosine with what was sent
+SLACK = 5.0  # robust deviations of a round's cosines
+EVEN = 0.1  # least deviation of cosines between updates that counts as spread
+FEW = 3  # answers below which a round cannot say what is usual in it
+BACK = 10  # rounds that are remembered
+
+_NORMAL = 1.4826  # a median deviation times this is a standard deviation, of normal numbers
+
+
+class Usual(NamedTuple):
+    """What was usual in a round: median lengths of updates and of new leaves, of answers of one form."""
+
+    form: int
+    length: float
+    new: float
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as a line of a record has it."""
+        return self._asdict()
+
+    @staticmethod
+    def of(form: int, found: Sequence[Measured]) -> "Usual":
+        """Return it for the answers that were admitted; rounded, so that a record gives the same numbers back."""
+        length, new = (statistics.median(getattr(own, name) for own in found) for name in ("length", "new"))
+        return Usual(form, float(f"{length:.6g}"), float(f"{new:.6g}"))
+
+
+def unusable(found: Measured) -> str:
+    """Return why an answer says nothing at all, or nothing: it is all zeros where something was sent."""
+    if found.sent > 0 and found.size < 1e-3 * found.sent:
+        return "it is zero where something was sent"
+    return ""
+
+
+def outside(found: Sequence[Measured], sizes: Sequence[int], past: Sequence[Usual]) -> dict[int, str]:
+    """Return, by its place, why an answer is outside of what is usual; all of them are finite and of one form."""
+    faults: dict[int, str] = {}
+    middle = max(1.0, statistics.median(sizes)) if sizes else 1.0
+    for name, what in (("length", "its update"), ("new", "what it adds")):
+        own = [float(getattr(each, name)) for each in found]
+        most = _most(
+            own, [float(getattr(each, name)) for each in past], [each.sent for each in found] if name == "length" else []
+        )
+        for place, length in enumerate(own):
+            share = max(1.0, sizes[place] / middle)
+            bound, why = most[place]
+            if length > bound * share:
+                faults.setdefault(place, f"{what} is {length / bound * TIMES:.3g} times as long as {why}, at most {TIMES:g} fit")
+    least = _least([each.kept for each in found if each.sent > 0])
+    for place, each in enumerate(found):
+        if each.sent > 0 and each.kept < least:
+            why = f"it has a cosine of {each.kept:.2f} with what was sent, at least {least:.2f} fits"
+            faults.setdefault(place, why)
+    return faults
+
+
+def _most(own: Sequence[float], past: Sequence[float], sent: Sequence[float]) -> list[tuple[float, str]]:
+    """Return the longest length that fits, for each answer, and what it is measured by; infinite where nothing is known."""
+    before = statistics.median(past) if past else 0.0
+    anything = (math.inf, "any")
+    if len(own) >= FEW and (middle := statistics.median(own)) > 0:
+        logs = [abs(math.log(x / middle)) for x in own if x > 0]
+        bound = middle * min(TIMES**2, max(TIMES, math.exp(SPREAD * _NORMAL * min(10.0, statistics.median(logs)))))
+        if before > 0 and bound > before * TIMES**2:
+            return [(before * TIMES**2, "before")] * len(own)
+        return [(bound, "the median of the round")] * len(own)
+    if before > 0:
+        return [(before * TIMES, "in the rounds before")] * len(own)
+    return [(TIMES * length, "what was sent") if length > 0 else anything for length in sent] or [anything] * len(own)
+
+
+def _least(kept: Sequence[float]) -> float:
+    """Return the smallest cosine with what was sent that fits: ``KEPT``, or less where the round's are low."""
+    if len(kept) < FEW:
+        return 0.0
+    middle = statistics.median(kept)
+    spread = _NORMAL * statistics.median(abs(x - middle) for x in kept)
+    return min(KEPT, middle - SLACK * max(spread, EVEN))
+
+
+def against(sketches: Mapping[int, Tensor]) -> dict[int, str]:
+    """Return, by its place, which updates point away from the others: only ``strict`` asks.
+
+    Each update has the median of its cosines with all others. One is against them if that is negative and lies more than
+    ``SLACK`` robust deviations, of at least ``EVEN`` / ``SLACK`` · 2 each, below the round's median.
+    """
+    places = [place for place, sketch in sketches.items() if bool(sketch.any())]
+    if len(places) < FEW:
+        return {}
+    rows = torch.stack([sketches[place].double() for place in places])
+    rows = rows / rows.norm(dim=1, keepdim=True)
+    cosines = (rows @ rows.T).tolist()
+    middles = [statistics.median(row[:i] + row[i + 1 :]) for i, row in enumerate(cosines)]
+    centre = statistics.median(middles)
+    spread = _NORMAL * statistics.median(abs(x - centre) for x in middles)
+    least = min(0.0, centre - max(SLACK * spread, 2 * EVEN))
+    said = "its update points away from the others', with a median cosine of {:.2f} where {:.2f} is usual"
+    return {place: said.format(own, centre) for place, own in zip(places, middles, strict=True) if own < least}
