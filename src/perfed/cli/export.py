@@ -56,7 +56,7 @@ def export(
     def show() -> None:
         table(
             ["client", "right", "of its samples", "size", "file"],
-            [[row["client"], row["right"], row["checked"], weighed(row["bytes"]), row["file"]] for row in rows],
+            [[row["client"], _of(row["right"]), row["checked"], weighed(row["bytes"]), row["file"]] for row in rows],
         )
         said = f"{rows[0]['method']} after round {rows[0]['round']}"
         note(f"{said}; every file was read back and scores as the model does; its card is beside it, in Markdown", out=True)
@@ -64,3 +64,8 @@ def export(
     if rows[0]["file"].endswith(".pt2"):
         note(UNPICKLES)
     emit(rows, json, show)
+
+
+def _of(right: int | None) -> str:
+    """Return how many answers are right; where no classes are learned there are none to count."""
+    return "–" if right is None else str(right)
