@@ -222,5 +222,5 @@ def train(
 
 def workers(asked: Experiment, cells: int) -> int:
     """Return how many cells are trained at once: as many as there are cores, unless clients share these out themselves."""
-    together = asked.transport != "pooled" and asked.device == "cpu"
+    together = asked.transport not in ("pooled", "ray") and asked.device == "cpu"
     return min(asked.workers or os.cpu_count() or 1, cells) if together else 1

@@ -21,7 +21,7 @@ class Engine:
         retries: How often a cell may lose its worker without a new checkpoint before it is given up.
 
     Raises:
-        InputError: If a number cannot be right, or something of Ray is set without ``engine=ray``.
+        InputError: If a number cannot be right, or the address is one that perfed cannot work behind.
 
     Example:
         >>> from perfed import Experiment
@@ -38,10 +38,6 @@ class Engine:
     retries: int = 3  # times that a cell may lose its worker without a new checkpoint before it is given up
 
     def __post_init__(self) -> None:
-        usual = {field.name: field.default for field in fields(self)}
-        for name in ("address", "cpus", "gpus", "memory", "folder", "retries"):
-            if self.name != "ray" and getattr(self, name) != usual[name]:
-                raise InputError(f"engine.{name} is for a Ray cluster; say engine=ray too")
         if self.cpus < 0 or (self.gpus or 0) < 0 or (self.memory is not None and self.memory <= 0) or self.retries < 0:
             raise InputError("engine.cpus, engine.gpus and engine.retries must not be negative, and engine.memory is above 0 GiB")
         if self.address.startswith("ray://"):
@@ -49,6 +45,13 @@ class Engine:
                 f"engine.address={self.address} is Ray's client port, behind which a study's folder cannot be seen; start perfed "
                 "on a machine of the cluster with engine.address=auto"
             )
+
+    def needed(self) -> None:
+        """Refuse what says something of a Ray cluster that is not asked for."""
+        usual = {field.name: field.default for field in fields(self)}
+        for name in ("address", "cpus", "gpus", "memory", "folder", "retries"):
+            if self.name != "ray" and getattr(self, name) != usual[name]:
+                raise InputError(f"engine.{name} is for a Ray cluster; say engine=ray too")
 
     def check(self) -> None:
         """Refuse, before anything is written, an engine that is not installed."""

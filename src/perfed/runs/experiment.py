@@ -128,7 +128,7 @@ class Experiment(BaseModel):
     best: Literal["round", "per_client"] = "round"  # the best round of all clients, or of each
     series: Literal["test", "after"] = "test"  # which tests tables show; after needs after=true
     precision: Literal["fp32", "bf16"] = "fp32"  # of the network's arithmetic
-    transport: Literal["auto", "serial", "pooled", "stacked"] = "auto"  # auto: serial or pooled, same bits
+    transport: Literal["auto", "serial", "pooled", "stacked", "ray"] = "auto"  # auto: serial or pooled, same bits
     workers: int | None = None  # None: one per core
     device: str = "cpu"  # or cuda, cuda:1, mps
     out: Path = Path("runs")  # the folder in which run folders are made
@@ -182,6 +182,10 @@ class Experiment(BaseModel):
         if min(self.seeds) < 0 or max(self.seeds) >= 2**63 or len(set(self.seeds)) < len(self.seeds):
             raise InputError(f"seeds must be different whole numbers from 0, got {','.join(map(str, self.seeds))}")
         self._check_newcomers()
+        if self.transport == "ray" and self.engine.name == "ray":
+            raise InputError("engine=ray spreads the cells of a study and transport=ray the clients of a run; choose one of them")
+        if self.transport != "ray":
+            self.engine.needed()
         if not 0 < self.test < 1:
             raise InputError(f"test must be above 0 and below 1, got {self.test:g}: without test samples nothing can be scored")
         named = {name_of(metric) for metric in self.metrics}

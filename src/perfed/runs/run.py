@@ -10,12 +10,13 @@ from .. import machine
 from ..data import Samples
 from ..errors import InputError, RunError
 from ..evaluate.metrics import facts
+from ..progress import LOGGER
 from ..trackers import check, following
 from ..trackers.tracker import About
-from ..transport import SAME, Transport
+from ..transport import SAME, ClientsLost, Transport
 from ..transport.flops import per_step
 from . import code
-from .assemble import SharedData, asked_for, samples_of, stretched, there
+from .assemble import Assembled, SharedData, asked_for, samples_of, stretched, there
 from .choice import Choice
 from .engine import Engine
 from .experiment import Experiment
@@ -240,22 +241,34 @@ def train(
     with place.alone():
         folder.unsum()
         place.unfinish()
-        one = Seed(shared.assemble(experiment, seed), place)
-        one.restore()
-        transport = _transport(folder, one)
-        place.add_machine(machine.kind(), one.first)
         began = perf_counter()
-        try:
-            with following(experiment.track, _about(folder, one), len(one.made.federation), on_round) as heard:
-                reached = one.train(transport, heard, stop)
-        finally:
-            transport.close()
+        one, reached = _trained(folder, shared.assemble(experiment, seed), on_round, stop)
         ended = one.stopped["round"] if one.stopped else experiment.rounds
         final = {"digest": reached, "rounds": ended, "seconds": round(perf_counter() - began, 3)}
         if experiment.protocol == "pflbench":
             final["flops"] = per_step(one.made.site, one.made.server, one.made.first)
         place.put_final(final | ({"stopped": one.stopped} if one.stopped else {}))
         one.settle()
+
+
+def _trained(folder: RunFolder, made: Assembled, on_round: OnRound | None, stop: Stop | None) -> tuple[Seed, str]:
+    """Return a seed after its last round and its digest; when clients' states are lost it goes on from its checkpoint."""
+    place, experiment, lost = folder.seed(made.seed), made.experiment, 0
+    while True:
+        one = Seed(made, place)
+        one.restore()
+        transport = _transport(folder, one)
+        place.add_machine(machine.kind(), one.first)
+        try:
+            with following(experiment.track, _about(folder, one), len(made.federation), on_round) as heard:
+                return one, one.train(transport, heard, stop)
+        except ClientsLost as gone:
+            lost = lost + 1 if (place.reached or 0) == one.first else 1
+            if lost > experiment.engine.retries:
+                raise
+            LOGGER.warning("%s, seed %d: %s", experiment.method.name, made.seed, str(gone).replace("`perfed resume`", "it"))
+        finally:
+            transport.close()
 
 
 def _about(folder: RunFolder, one: Seed) -> About:

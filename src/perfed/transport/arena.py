@@ -9,7 +9,7 @@ from torch import Tensor
 from ..trees import Tree
 
 _NORESERVE = 0x4000  # Linux: pages cost nothing until they are touched
-_ALIGN = 64
+ALIGN = 64
 
 
 class Spot(NamedTuple):
@@ -36,17 +36,17 @@ class Arena:
             nonlocal end
             spot = Spot(end, tuple(leaf.shape), leaf.dtype)
             size = leaf.numel() * leaf.element_size()
-            end = -(-(end + size) // _ALIGN) * _ALIGN
+            end = -(-(end + size) // ALIGN) * ALIGN
             if end > self.reserve:
                 raise MemoryError(f"a message of more than {self.reserve >> 20} MiB does not fit the shared memory")
             self._view(spot).copy_(leaf)
-            return _Leaf(spot)
+            return spot
 
-        return _spots(place, tree)
+        return spots(place, tree)
 
-    def read(self, spots: Any) -> Tree:
+    def read(self, where: Any) -> Tree:
         """Return the tree as views into the arena: copy what must outlive the next write."""
-        return _views(self._view, spots)
+        return views(self._view, where)
 
     def _view(self, spot: Spot) -> Tensor:
         count = 1
@@ -60,19 +60,21 @@ class _Leaf(NamedTuple):
     spot: Spot
 
 
-def _spots(place: Any, tree: Tree) -> Any:
+def spots(place: Any, tree: Tree) -> Any:
+    """Return a tree of what ``place`` makes of every leaf."""
     if isinstance(tree, Tensor):
-        return place(tree)
+        return _Leaf(place(tree))
     if isinstance(tree, dict):
-        return {k: _spots(place, v) for k, v in tree.items()}
-    branches = [_spots(place, v) for v in tree]
+        return {k: spots(place, v) for k, v in tree.items()}
+    branches = [spots(place, v) for v in tree]
     return type(tree)(*branches) if hasattr(tree, "_fields") else tuple(branches)
 
 
-def _views(view: Any, spots: Any) -> Tree:
-    if isinstance(spots, _Leaf):
-        return view(spots.spot)
-    if isinstance(spots, dict):
-        return {k: _views(view, v) for k, v in spots.items()}
-    branches = [_views(view, v) for v in spots]
-    return type(spots)(*branches) if hasattr(spots, "_fields") else tuple(branches)
+def views(view: Any, where: Any) -> Tree:
+    """Return a tree of what ``view`` makes of the places of its leaves."""
+    if isinstance(where, _Leaf):
+        return view(where.spot)
+    if isinstance(where, dict):
+        return {k: views(view, v) for k, v in where.items()}
+    branches = [views(view, v) for v in where]
+    return type(where)(*branches) if hasattr(where, "_fields") else tuple(branches)

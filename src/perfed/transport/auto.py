@@ -11,12 +11,13 @@ from .. import trees
 from ..errors import InputError
 from ..trees import Tree
 from .pooled import Pooled, keep_memory
+from .rayed import Rayed
 from .serial import Serial, Transport
 from .site import Site
 from .stacked import Stacked, why_not
 from .store import Store
 
-SAME = ("serial", "pooled")  # to the bit, for any number of workers
+SAME = ("serial", "pooled", "ray")  # to the bit, for any number of workers
 _SMALL = 50_000  # weights; above, arithmetic takes the time and stacking saves little of it
 _FEW = 8  # clients below which there is little to put side by side
 _PADDED = 2.0  # steps computed for each that counts, above which waiting for the largest client eats the gain
@@ -24,7 +25,7 @@ _PADDED = 2.0  # steps computed for each that counts, above which waiting for th
 _SLOW = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.RNNBase, nn.Embedding, nn.EmbeddingBag, nn.MultiheadAttention)
 
 
-def choose(site: Site, store: Store, name: str, workers: int | None) -> tuple[Transport, dict[str, Any]]:
+def choose(site: Site, store: Store, name: str, workers: int | None, address: str = "auto") -> tuple[Transport, dict[str, Any]]:
     """Return a transport and why it was taken.
 
     ``auto`` takes the workers where there are several, else clients one after another. Both come to the same bits, so what is
@@ -34,6 +35,7 @@ def choose(site: Site, store: Store, name: str, workers: int | None) -> tuple[Tr
         "serial": Serial,
         "pooled": lambda site, store: Pooled(site, store, workers),
         "stacked": Stacked,
+        "ray": lambda site, store: Rayed(site, store, workers, address),
     }
     keep_memory()
     if name in makers:

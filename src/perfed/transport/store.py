@@ -4,12 +4,20 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 from safetensors.torch import load_file, save_file
 
 from .. import trees
 from ..disk import writing
 from .site import Private
+
+
+class Away(Protocol):
+    """Who keeps states instead of a store."""
+
+    def __iter__(self) -> Iterator[int]: ...
+    def get(self, client: int, first: Private) -> Private: ...
 
 
 class Store:
@@ -22,8 +30,24 @@ class Store:
         self._held = 0
         self._folder = folder
         self._own: tempfile.TemporaryDirectory[str] | None = None
+        self.away: Away | None = None  # who keeps the states, where clients are elsewhere
+
+    def lend(self, away: Away) -> None:
+        """Let somebody else keep the states from now on."""
+        self._near.clear()
+        self._far.clear()
+        self._held, self.away = 0, away
+
+    def home(self) -> None:
+        """Take the states back from whoever keeps them."""
+        if self.away is not None:
+            away, self.away = self.away, None
+            for client in away:
+                self[client] = away.get(client, self.first)
 
     def __getitem__(self, client: int) -> Private:
+        if self.away is not None:
+            return self.away.get(client, self.first)
         if client in self._near:
             self._near.move_to_end(client)
             return self._near[client]
@@ -42,6 +66,8 @@ class Store:
 
     def __iter__(self) -> Iterator[int]:
         """Yield the clients that have a state of their own."""
+        if self.away is not None:
+            return iter(self.away)
         return iter(sorted(self._near.keys() | self._far.keys()))
 
     def _spill(self, client: int, private: Private) -> None:
