@@ -84,7 +84,7 @@ class Apple(Method[Server, Down, Params, Tensor]):
         typical = known.mean() if len(known) else torch.ones((), dtype=torch.float64)
         sizes = torch.where(server.sizes > 0, server.sizes, typical)[order]
         others = tuple(server.cores[i] for i in order[1:])
-        return Down(server.cores[client], others, (sizes / sizes.sum()).to(_dtype(server.cores[client])), server.round)
+        return Down(server.cores[client], others, (sizes / sizes.sum()).to(_leaf(server.cores[client])), server.round)
 
     def unmoved(self, task: Task, down: Down) -> Params:
         return down.own
@@ -150,8 +150,9 @@ class Apple(Method[Server, Down, Params, Tensor]):
         return down._replace(own=up)
 
 
-def _dtype(core: Params) -> torch.dtype:
-    return next(leaf.dtype for leaf in trees.weights(core).values())
+def _leaf(core: Params) -> Tensor:
+    """Return one of the weights, whose type and device are those of all."""
+    return next(iter(trees.weights(core).values()))
 
 
 def _stacked(cores: tuple[Params, ...]) -> Params:

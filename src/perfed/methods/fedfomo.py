@@ -97,7 +97,8 @@ class FedFomo(Method[Server, Down, Up, Params | Kept]):
 
     def send(self, server: Server, client: int) -> Down:
         ids = server.chosen[client].tolist()
-        sent = (server.chosen[client] >= 0).float()
+        where = next(iter(server.models[client].values())).device  # who was chosen is on the processor, models may be elsewhere
+        sent = (server.chosen[client] >= 0).float().to(where)
         return Down(tuple(server.models[i if i >= 0 else client] for i in ids), sent)
 
     def local(self, task: Task, down: Down, mine: Params | Kept, data: Shard) -> tuple[Up, Params | Kept]:

@@ -33,9 +33,7 @@ class Rayed:
         self, site: Site, store: Store, workers: int | None = None, address: str = "auto", *, budget: int = 4 << 30
     ) -> None:
         if site.task.device.type != "cpu":
-            raise InputError(
-                "transport=ray keeps clients on CPUs; engine=ray gives cells GPUs, and devices= gives pooled several"
-            )
+            raise InputError("transport=ray keeps clients on CPUs; engine=ray gives GPUs to the cells of a study")
         self.site, self.store, self.ledger = site, store, Ledger(site.withheld)
         self.after: dict[int, Score] = {}
         self._open = ExitStack()
