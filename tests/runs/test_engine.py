@@ -1,7 +1,6 @@
 """Cells by name, folders that travel, and engines: one seam, the same bits; nothing here needs Ray."""
 
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from perfed import machine
 from perfed.cli.commands import app
 from perfed.disk import locked
 from perfed.errors import InputError, MissingExtra
@@ -133,15 +133,14 @@ def test_a_parcel_is_laid_down_so_that_a_kill_leaves_a_state_to_go_on_from(tmp_p
     assert {path.name for path in place.path.iterdir()} == set(new)
 
 
-def test_a_record_names_the_machines_and_warns_when_kinds_differ(tmp_path: Path) -> None:
+def test_a_record_names_the_machines_and_warns_when_kinds_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = begin(asked := Experiment(**SMALL, out=tmp_path, name="it"), SharedData.of(asked))
     perfed("resume", run.path)
     (own,) = run.seed(0).machines
     assert own["after"] == 0 and "machines" not in run.summary
-    run.seed(0).add_machine({name: own[name] for name in ("name", "processor", "system", "torch")}, 2)
+    perfed("resume", run.path, "--rounds", 4)
     assert len(run.seed(0).machines) == 1  # the same one went on
-    run.seed(0).add_machine({"name": "b", "processor": "another", "system": own["system"], "torch": own["torch"]}, 2)
-    said = perfed("resume", run.path)
+    monkeypatch.setattr(machine, "kind", lambda: {name: own[name] for name in own if name != "after"} | {"processor": "another"})
+    said = perfed("resume", run.path, "--rounds", 5)
     assert "Rounds were run on 2 kinds of machines" in said and "another" in said
-    assert len(run.summary["machines"]) == 2
-    shutil.rmtree(run.path)
+    assert [each["after"] for each in run.seed(0).machines] == [0, 4] and len(run.summary["machines"]) == 2
