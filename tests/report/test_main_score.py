@@ -112,3 +112,26 @@ def test_a_score_below_zero_has_no_coefficient_of_variation() -> None:
 
     found = figures({"count": [5, 5], "r2": [-0.5, 0.1]})
     assert found is not None and found["cv"] is None and math.isclose(float(found["weighted"] or 0), -0.2)
+
+
+def test_the_page_lists_every_client_s_auc_with_its_interval(tmp_path: Path) -> None:
+    from perfed.report.intervals import rows
+
+    asked: dict[str, Any] = {"clients": 3, "rounds": 1, "progress": False, "transport": "serial", "out": tmp_path}
+    random = torch.Generator().manual_seed(0)
+    x = torch.randn(120, 4, generator=random)
+    data = Samples.of(x, (x[:, 0] > 0).long(), group=[i % 3 for i in range(120)])
+    done = perfed.run(data=data, method="fedavg", metrics=["auc", "auc_interval"], **(asked | {"clients": None}))
+    assert done.path is not None
+    runs = records(done.path)
+    found = rows(runs, "last", options(runs))
+    last = runs[0].rounds[0][-1]["test"]
+    low, high = last["auc_interval"][1]
+    assert found[2][2] == f"{100 * last['auc'][1]:.0f} [{100 * low:.0f}, {100 * high:.0f}]" and len(found) == 4
+    assert found[2][2] in done.report().read_text() and rows([Record(**_without(runs[0]))], "last", {}) == []
+
+
+def _without(run: Record) -> dict[str, Any]:
+    """The same record without intervals."""
+    cut = {0: [line | {"test": {k: v for k, v in line["test"].items() if k != "auc_interval"}} for line in run.rounds[0]]}
+    return {"path": run.path, "settings": run.settings, "manifest": run.manifest, "rounds": cut, "clients": run.clients}

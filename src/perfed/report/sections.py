@@ -8,12 +8,13 @@ import numpy as np
 
 from ..runs.parse import flat
 from ..units import signed, weighed
-from . import figures, glance, pictures
+from . import figures, glance, intervals, pictures
 from .formats import ANCHORS, MOMENTS, USUAL
 from .gains import same_clients
 from .main_score import MainScore
 from .names import title
 from .read import PLACES, Record, differing, labels
+from .read import options as asked
 from .significance import paired
 from .tables import MISSING, Printed, Table, quoted
 
@@ -204,6 +205,10 @@ def _clients(runs: Sequence[Record], table: Table) -> Section:
         rows.append([described["names"][number], *sizes, *scores])
     listed = f"the first {LISTED} of {clients}" if clients > LISTED else f"all {clients}"
     parts.append(("clients", Fold(f"Last round of seed {seed}, {listed} clients one by one (%)", rows)))
+    moment = quoted(table)
+    if sure := intervals.rows(runs, moment, asked(runs)):
+        text = f"AUC in per cent with the 95 % interval that a client's test samples leave (seed {seed}, {ROUNDS[moment]})"
+        parts += [("heading", text), ("numbers", sure)]
     return Section("clients", f"Every client's {name}", parts)
 
 
