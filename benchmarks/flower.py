@@ -18,6 +18,9 @@ from typing import Any
 from perfed.silos.flower import layout, operate
 from perfed.silos.flower.processes import end_all, marked
 
+HERE = Path(__file__).parent
+LINES = (("1 Mbit/s, 100 ms", 1.0, 0.1), ("10 Mbit/s, 50 ms", 10.0, 0.05), ("100 Mbit/s, 20 ms", 100.0, 0.02))
+TRIPS = 3  # requests of a silo's round, one after another: fetch the message, announce the answer, complete it
 TICKS = os.sysconf("SC_CLK_TCK")
 SETTINGS = ("method=fedavg", "data=digits", "model=mlp", "model.hidden=4000", "budget.batch_size=32", "partition=iid")
 
@@ -128,62 +131,121 @@ def rest(silos: int, seconds: float = 60.0) -> dict[str, float]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def lasting(silos: int, rounds: int) -> dict[str, Any]:
+    """Return memory, open files and threads of every process early and at the end of a long run."""
+    folder = Path(tempfile.mkdtemp(prefix="perfed-"))
+    mark, seen = operate.fresh_mark(), dict[int, dict[str, list[int]]]()
+    meter = Meter(mark)
+
+    def on_line(seed: int, line: dict[str, Any]) -> None:
+        if line["round"] in (rounds // 6, rounds - 1):
+            meter.weigh()
+            seen[line["round"]] = {}
+            for pid in marked(mark):
+                with contextlib.suppress(OSError, StopIteration):
+                    command = Path(f"/proc/{pid}/cmdline").read_text()
+                    part = next(name for name in ("link", "node", "conduct") if f"flower.{name}" in command)
+                    threads = next(x for x in Path(f"/proc/{pid}/status").read_text().splitlines() if x.startswith("Threads:"))
+                    size = next(x for x in Path(f"/proc/{pid}/status").read_text().splitlines() if x.startswith("VmRSS:"))
+                    now = [int(size.split()[1]) // 1024, len(list(Path(f"/proc/{pid}/fd").iterdir())), int(threads.split()[1])]
+                    before = seen[line["round"]].get(part, [0, 0, 0])
+                    seen[line["round"]][part] = [max(pair) for pair in zip(before, now, strict=True)]
+
+    try:
+        small = [word.replace("4000", "100") for word in SETTINGS]
+        layout.init(folder / "d", silos, layout.Address(port=free_port()), [*small, f"rounds={rounds}", f"every={rounds}"])
+        operate.local(folder / "d", on_line=on_line, mark=mark)
+        files = sum(1 for path in (folder / "d").rglob("*") if path.is_file())
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return {"silos": silos, "rounds": rounds, "seen": {str(n): found for n, found in seen.items()}, "files": files}
+
+
 def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("--silos", default="2,4,8,16,50")
+    ask.add_argument("--silos", default="2,4,8,16,50", help="deployments to measure; nothing measures none")
     ask.add_argument("--supernode", action="store_true", help="the ordinary SuperNode in the place of the quick silo")
     ask.add_argument("--rounds", type=int, default=4)
-    ask.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "flower.md")
+    ask.add_argument("--idle", action="store_true", help="measure a silo that waits")
+    ask.add_argument("--long", type=int, default=0, metavar="ROUNDS", help="measure what grows over so many rounds")
+    ask.add_argument("--kept", type=Path, default=HERE / "results" / "flower.jsonl", help="figures so far, one line each")
     given = ask.parse_args()
-    found = []
-    for silos in map(int, given.silos.split(",")):
-        found.append(measure(silos, given.rounds, given.supernode))
-        print(found[-1], flush=True)
-    idle = rest(2)
-    print(idle)
-    given.out.parent.mkdir(exist_ok=True)
-    given.out.write_text(page(found, given.rounds, idle), encoding="utf-8")
+
+    def keep(kind: str, found: dict[str, Any]) -> None:
+        print(kind, found, flush=True)
+        with given.kept.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"kind": kind, **found}) + "\n")
+
+    for silos in map(int, filter(None, given.silos.split(","))):
+        keep("supernode" if given.supernode else "quick", measure(silos, given.rounds, given.supernode))
+    if given.idle:
+        keep("idle", rest(2))
+    if given.long:
+        keep("long", lasting(2, given.long))
+    lines = [json.loads(text) for text in given.kept.read_text(encoding="utf-8").splitlines()]
+    given.kept.with_suffix(".md").write_text(page(lines), encoding="utf-8")
 
 
-def page(found: list[dict[str, Any]], rounds: int, idle: dict[str, float]) -> str:
-    here = Path(__file__).parent
-    asked = subprocess.run(["git", "-C", str(here), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+def row(f: dict[str, Any]) -> str:
+    memory = ", ".join(format(f["memory"].get(part, 0), ".0f") for part in ("link", "conduct", "node"))
+    beyond = f["seconds"] - f["work"]
+    kind = f.get("note") or ("quick silo" if f["kind"] == "quick" else "SuperNode")
+    return (
+        f"| {kind} | {f['silos']} | {f['load']:.1f} | {f['first']:.1f} | {beyond:.2f} | {f['work']:.2f} | {f['cpu']:.3f} | "
+        f"{f['cpu_work']:.3f} | {f['megabytes']:.2f} | {memory} |"
+    )
+
+
+def slow(f: dict[str, Any]) -> list[str]:
+    """Return what a round of a minute would take over slow lines, computed from the bytes and the messages of a round."""
+    each = f["megabytes"] / f["silos"]  # up and down
+    rows = []
+    for name, megabits, latency in LINES:
+        way = each * 8 / megabits + TRIPS * latency
+        rows.append(f"| {name} | {way:.2f} | {60 + way + f['seconds'] - f['work']:.1f} | {100 * way / (60 + way):.1f} % |")
+    return rows
+
+
+def page(lines: list[dict[str, Any]]) -> str:
+    asked = subprocess.run(["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     processor = next(
         (t.partition(":")[2].strip() for t in Path("/proc/cpuinfo").read_text().splitlines() if t.startswith("model name")),
         platform.processor(),
     )
-    head = (
-        "silos | load | first scores (s) | s per round | of it work at the silos (s) | CPU-s per silo and round | of it work (s)"
-    )
-    head += " | MB per round | memory: link, server, a silo (MB)"
-    rows = [
-        f"| {f['silos']} | {f['load']:.1f} | {f['first']:.1f} | {f['seconds']:.2f} | {f['work']:.2f} | "
-        f"{f['cpu']:.2f} | {f['cpu_work']:.2f} | {f['megabytes']:.2f} | "
-        f"{', '.join(format(f['memory'].get(part, 0), '.0f') for part in ('link', 'conduct', 'node'))} |"
-        for f in found
+    head = "at the silo | silos | load | first scores (s) | s per round beyond work | work (s) | CPU-s per silo, work included"
+    head += " | work, mean (s) | MB per round | memory: link, server, a silo (MB)"
+    rounds = [f for f in lines if f["kind"] in ("quick", "supernode")]
+    quick = next((f for f in rounds if f["kind"] == "quick"), None)
+    text = [
+        "# A deployment: what a round costs beyond training",
+        "",
+        f"`python benchmarks/flower.py`, {datetime.now(UTC):%Y-%m-%d}, commit {asked.stdout.strip()}, {processor}, "
+        f"{os.cpu_count()} cores, Python {platform.python_version()}.",
+        "",
+        f"{' '.join(SETTINGS)}; everything on one machine, TLS and node keys on. A round is one message "
+        "per silo: score, then train. *Work* is what the silos measured for scoring and training (wall time: the slowest "
+        "silo beside seconds, the mean beside CPU-seconds). The CPU-seconds are per silo and round, of every process of the "
+        "deployment together. *Load* is the machine's load average at the end: other work beside it makes seconds longer, "
+        "CPU-seconds less so. Memory that processes share is shared out among them.",
+        "",
+        f"| {head} |",
+        "|" + "---|" * 10,
+        *map(row, rounds),
     ]
-    return "\n".join(
-        [
-            "# A deployment: what a round costs beyond training",
-            "",
-            f"`python benchmarks/flower.py`, {datetime.now(UTC):%Y-%m-%d}, commit {asked.stdout.strip()}, {processor}, "
-            f"{os.cpu_count()} cores, Python {platform.python_version()}.",
-            "",
-            f"{' '.join(SETTINGS)}, {rounds} rounds; everything on one machine, TLS and node keys on. A round is one message "
-            "per silo: score, then train. *Work* is what the silos measured for scoring and training (wall time: the slowest "
-            "silo beside seconds, the mean beside CPU-seconds). The CPU-seconds are those of every process of the deployment. "
-            "*Load* is the machine's load average at the end: other work beside it makes seconds longer, CPU-seconds less so. "
-            "Memory that processes share is shared out among them.",
-            "",
-            f"| {head} |",
-            "|" + "---|" * 9,
-            *rows,
-            "",
-            f"A silo that waits for work takes {100 * idle['core']:.2f} % of a core and {idle['megabytes']:.0f} MB, "
-            f"the link {idle['link']:.0f} MB.",
-            "",
+    for f in (f for f in lines if f["kind"] == "idle"):
+        said = f"A silo that waits for work takes {100 * f['core']:.2f} % of a core and {f['megabytes']:.0f} MB, "
+        text += ["", f"{said}the link {f['link']:.0f} MB."]
+    for f in (f for f in lines if f["kind"] == "long"):
+        text += ["", f"{f['rounds']} rounds with {f['silos']} silos: the largest process of each kind.", ""]
+        text += ["| after round | process | MB | open files | threads |", "|---|---|---|---|---|"]
+        text += [
+            f"| {n} | {part} | {' | '.join(map(str, now))} |" for n, found in f["seen"].items() for part, now in found.items()
         ]
-    )
+    if quick:
+        text += ["", "Computed: a round in which a silo trains for a minute, over slow lines, with the bytes above and "]
+        text[-1] += f"{TRIPS} requests one after another (the time beside a line is that of a request and its answer)."
+        text += ["", "| line | s on the way | s per round | share of the round |", "|---|---|---|---|", *slow(quick)]
+    return "\n".join([*text, ""])
 
 
 if __name__ == "__main__":
