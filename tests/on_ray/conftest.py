@@ -10,6 +10,7 @@ import pytest
 from perfed.cluster import LOOPBACK, QUIET
 
 os.environ.update(QUIET)
+os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's workers give way to everybody, and on a busy machine they never begin
 STORE = 80 << 20  # bytes of a node's object store
 
 
