@@ -38,7 +38,9 @@ def _number(error: SafetensorError) -> int | None:
     return int(found[1]) if found else None
 
 
-def put(path: Path, content: bytes | Callable[[Path], object], *, kept: str = "", private: bool = False) -> None:
+def put(
+    path: Path, content: bytes | Callable[[Path], object], *, kept: str = "", private: bool = False, synced: bool = True
+) -> None:
     """Write a file: under another name, synced, then renamed.
 
     Args:
@@ -46,6 +48,7 @@ def put(path: Path, content: bytes | Callable[[Path], object], *, kept: str = ""
         content: its bytes, or a function that writes them to the path it is given.
         kept: for the sentence where it fails, see `writing`.
         private: whether only this user may read it.
+        synced: whether it is on the disk when this returns; without, only a loss of power can bring the old one back.
     """
     half = path.with_name(path.name + ".half")
     with writing(path, kept):
@@ -58,9 +61,11 @@ def put(path: Path, content: bytes | Callable[[Path], object], *, kept: str = ""
             with open(half, "wb", opener=_hidden if private else None) as file:
                 file.write(content)
                 file.flush()
-                os.fsync(file.fileno())
+                if synced:
+                    os.fsync(file.fileno())
         half.replace(path)
-        _sync_folder(path.parent)
+        if synced:
+            _sync_folder(path.parent)
 
 
 def put_json(path: Path, content: Any, *, kept: str = "") -> None:

@@ -76,7 +76,7 @@ class Audit:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())  # a line that was told is on the disk
-            keep.put(self.head, _signed(lines, last, self.key))
+            disk.put(self.head, _signed(lines, last, self.key), private=True, synced=False)  # an older head is a prefix
             self._at = size + len(text), lines, last
 
     def _opened(self) -> tuple[int, int, str]:
