@@ -207,8 +207,8 @@ def _read(head: bytes, path: Path) -> tuple[int, str, bytes, str]:
         name = str(found["key"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RunError(f"the head of '{path}' is damaged: {type(error).__name__}") from error
-    if type(lines) is not int or not isinstance(last, str):
-        raise RunError(f"the head of '{path}' is damaged: it names no line")
+    if type(lines) is not int or not isinstance(last, str) or found["signature"] != signature.hex():
+        raise RunError(f"the head of '{path}' is damaged: it has another form")
     return lines, last, signature, name
 
 
