@@ -66,11 +66,9 @@ def test_two_thousand_fuzzed_requests(tmp_path: Path, monkeypatch: pytest.Monkey
         draw, where, routes = random.Random(0), address(place.server), sorted(FLEET)
         with httpx.Client(verify=str(place.server / "ca.crt"), trust_env=False, timeout=30) as caller:
             for _ in range(COUNT):
-                head = (
-                    {}
-                    if draw.random() < 0.7
-                    else {"flwr-public-key": draw.randbytes(30).hex(), "flwr-signature": draw.randbytes(30).hex()}
-                )
+                head = {"content-type": "application/protobuf" if draw.random() < 0.9 else "text/plain"}
+                if draw.random() < 0.3:
+                    head |= {"flwr-public-key": draw.randbytes(30).hex(), "flwr-signature": draw.randbytes(30).hex()}
                 url = f"https://{where['host']}:{where['port']}{draw.choice(routes)}"
                 try:
                     said[caller.post(url, content=body(draw), headers=head).status_code] += 1

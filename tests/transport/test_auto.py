@@ -60,6 +60,6 @@ def said(clients: int, net: Task, sizes: list[int] | None = None, **budget: Any)
 def test_the_advice_follows_from_clients_and_network_alone() -> None:
     assert said(8, task()) == SAID
     assert said(7, task()) == ""  # too few to put side by side
-    assert said(8, task(), steps=2) == ""  # cannot be stacked
+    assert said(8, task(), balance="samples") == ""  # cannot be stacked
     assert said(8, task(), [800, *[2] * 7], batch_size=1) == ""  # seven wait for one
     assert said(8, Task.of(Convolved(), (FEATURES,), CLASSES, seed=0)) == ""

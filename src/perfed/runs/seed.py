@@ -98,7 +98,7 @@ class Seed:
     def _door(self) -> Admission:
         """Return who decides which answers are merged, with what the rounds so far say."""
         asked = self.made.experiment
-        door = Admission(asked.admission, asked.suspend, self.made.federation.sizes)
+        door = Admission(asked.admission, asked.suspend, self.made.federation.sizes, noised=asked.privacy.name == "client")
         door.recall(self.lines[: self.first + 1] if self.first else [])
         return door
 

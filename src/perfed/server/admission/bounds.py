@@ -58,21 +58,23 @@ def unusable(found: Measured) -> str:
     return ""
 
 
-def outside(found: Sequence[Measured], sizes: Sequence[int], past: Sequence[Usual]) -> dict[int, str]:
-    """Return, by its place, why an answer is outside of what is usual; all of them are finite and of one form."""
+def outside(found: Sequence[Measured], sizes: Sequence[int], past: Sequence[Usual], noised: bool = False) -> dict[int, str]:
+    """Return, by its place, why an answer is outside of what is usual; all of them are finite and of one form.
+
+    Noise that clients add themselves may be longer than what was sent, so ``noised`` answers are only held against each other.
+    """
     faults: dict[int, str] = {}
     middle = max(1.0, statistics.median(sizes)) if sizes else 1.0
     for name, what in (("length", "its update"), ("new", "what it adds")):
         own = [float(getattr(each, name)) for each in found]
-        most = _most(
-            own, [float(getattr(each, name)) for each in past], [each.sent for each in found] if name == "length" else []
-        )
+        sent = [each.sent for each in found] if name == "length" and not noised else []
+        most = _most(own, [float(getattr(each, name)) for each in past], sent)
         for place, length in enumerate(own):
             share = max(1.0, sizes[place] / middle)
             bound, why = most[place]
             if length > bound * share:
                 faults.setdefault(place, f"{what} is {length / bound * TIMES:.3g} times as long as {why}, at most {TIMES:g} fit")
-    least = _least([each.kept for each in found if each.sent > 0])
+    least = -math.inf if noised and len(found) < FEW else _least([each.kept for each in found if each.sent > 0])
     for place, each in enumerate(found):
         if each.sent > 0 and each.kept < least:
             why = f"it has a cosine of {each.kept:.2f} with what was sent, at least {least:.2f} fits"

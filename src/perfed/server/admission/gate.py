@@ -46,12 +46,14 @@ class Admission:
         suspend: refusals in a row after which a client is not asked any more; 0 asks for ever.
         sizes: every client's registered number of training samples; without them numbers are not compared.
         room: bytes of answers that wait in memory for the verdict; others wait in a file.
+        noised: whether clients add noise to their answers, which then need not be near what was sent.
     """
 
     level: str = "bounds"
     suspend: int = 3
     sizes: Sequence[int] | None = None
     room: int | None = None
+    noised: bool = False
     past: list[Usual] = field(default_factory=list)
     strikes: dict[int, int] = field(default_factory=dict)
     _forms: dict[Form, int] = field(default_factory=dict)  # forms that were admitted, and how often
@@ -143,17 +145,20 @@ class _Round:
 
     def _looked(self) -> Iterator[Any]:
         """Yield the answers as they come, each measured and kept until the verdict."""
-        answers = iter(self.ups)
-        for client in self.ups.ids:
-            try:
-                answer = next(answers)
-            except StopIteration:
-                return
-            except BaseException:
-                self._broken = True
-                raise
-            self._look(client, answer)
+        places = iter(self.ups.ids)
+        for answer in self._arriving():
+            self._look(next(places), answer)
             yield answer
+
+    def _arriving(self) -> Iterator[Any]:
+        """Yield all answers to the end: clients whose answers are lost train behind the last one that arrives."""
+        try:
+            yield from self.ups
+        except GeneratorExit:
+            raise
+        except BaseException:
+            self._broken = True
+            raise
 
     def _look(self, client: int, answer: Any) -> None:
         form = form_of(answer)
@@ -224,7 +229,8 @@ class _Round:
             left = [place for place in range(len(self._found)) if place not in faults and place not in more]
             past = [own for own in self.door.past if own.form == self._mark()]
             sizes = [self.ups.counts[place] for place in left]
-            new = {left[at]: why for at, why in outside([self._found[place] for place in left], sizes, past).items()}
+            far = outside([self._found[place] for place in left], sizes, past, self.door.noised)
+            new = {left[at]: why for at, why in far.items()}
             more |= new
             if not new:
                 break
