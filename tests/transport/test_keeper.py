@@ -10,8 +10,9 @@ import torch
 from perfed import trees
 from perfed.errors import PerfedError
 from perfed.methods import CATALOGUE, find
+from perfed.sampling import Sampling
 from perfed.testing.play import federation, play, task
-from perfed.transport import ClientsLost, Rayed, Site, rayed
+from perfed.transport import ClientsLost, Pooled, Rayed, Serial, Site, rayed
 from perfed.transport.crate import opened, packed
 from perfed.transport.keeper import part
 
@@ -109,6 +110,21 @@ def test_every_method_comes_to_the_bits_of_serial(here: Here, name: str) -> None
         pytest.skip(str(refused))
     actors = play(method, federation(5), count=2, make=lambda site, store: Rayed(site, store, 3))
     assert trees.equal(serial.states(), actors.states())
+
+
+def test_clients_whose_answers_are_lost_train_all_the_same(here: Here) -> None:
+    """Also those after the last whose answer arrives, whom nobody waits for: they keep what they learned."""
+    method, drops = find("fedper")(), Sampling(drop=0.5)
+    lost = [drops.dropped(0, number, list(range(5))) for number in range(1, 7)]
+    assert any(4 in own and len(own) < 5 for own in lost)
+    serial, actors, pooled = (
+        play(method, federation(5), count=6, sampling=drops, make=make)
+        for make in (Serial, lambda site, store: Rayed(site, store, 3), lambda site, store: Pooled(site, store, 2))
+    )
+    own = Site.of(method, task(), federation(5))[2]
+    trained = {client for number in range(6) for client in range(5)}
+    assert all(not trees.equal(serial.privates[client].mine, own.mine) for client in trained)
+    assert trees.equal(serial.states(), actors.states()) and trees.equal(serial.states(), pooled.states())
 
 
 def test_what_all_are_sent_is_laid_down_once(here: Here) -> None:

@@ -10,23 +10,20 @@ from .. import machine
 from ..data import Samples
 from ..errors import InputError, RunError
 from ..evaluate.metrics import facts
-from ..progress import LOGGER
-from ..trackers import check, following
-from ..trackers.tracker import About
-from ..transport import SAME, ClientsLost, Transport
+from ..trackers import check
 from ..transport.flops import per_step
 from . import code
-from .assemble import Assembled, SharedData, asked_for, samples_of, stretched, there
+from .assemble import SharedData, asked_for, samples_of, stretched, there
 from .choice import Choice
 from .engine import Engine
 from .experiment import Experiment
-from .folder import CompareFolder, RunFolder, fresh
-from .parse import flat
+from .folder import RunFolder, fresh
 from .place import kinds_of
 from .seed import OnRound, Seed, Stop
 from .settle import introduced, settled
 from .sums import digests as digests
 from .sums import summed as summed
+from .trained import trained
 from .unseen import clients_of, kept_out
 
 Begun = Callable[[Path, str], None]  # the folder, and who the clients are
@@ -242,65 +239,13 @@ def train(
         folder.unsum()
         place.unfinish()
         began = perf_counter()
-        one, reached = _trained(folder, shared.assemble(experiment, seed), on_round, stop)
+        one, reached = trained(folder, shared.assemble(experiment, seed), on_round, stop)
         ended = one.stopped["round"] if one.stopped else experiment.rounds
         final = {"digest": reached, "rounds": ended, "seconds": round(perf_counter() - began, 3)}
         if experiment.protocol == "pflbench":
             final["flops"] = per_step(one.made.site, one.made.server, one.made.first)
         place.put_final(final | ({"stopped": one.stopped} if one.stopped else {}))
         one.settle()
-
-
-def _trained(folder: RunFolder, made: Assembled, on_round: OnRound | None, stop: Stop | None) -> tuple[Seed, str]:
-    """Return a seed after its last round and its digest; when clients' states are lost it goes on from its checkpoint."""
-    place, experiment, lost = folder.seed(made.seed), made.experiment, 0
-    while True:
-        one = Seed(made, place)
-        one.restore()
-        transport = _transport(folder, one)
-        place.add_machine(machine.kind(), one.first)
-        try:
-            with following(experiment.track, _about(folder, one), len(made.federation), on_round) as heard:
-                return one, one.train(transport, heard, stop)
-        except ClientsLost as gone:
-            lost = lost + 1 if (place.reached or 0) == one.first else 1
-            if lost > experiment.engine.retries:
-                raise
-            LOGGER.warning("%s, seed %d: %s", experiment.method.name, made.seed, str(gone).replace("`perfed resume`", "it"))
-        finally:
-            transport.close()
-
-
-def _about(folder: RunFolder, one: Seed) -> About:
-    """Return what trackers are told of a seed."""
-    assert one.folder is not None
-    beside = CompareFolder.there(folder.path.parent)
-    settings = {key: value for key, value in flat(folder.settings).items() if value is not None}
-    return About(
-        folder=one.folder.path,
-        run=folder.path.name,
-        seed=one.made.seed,
-        settings=settings,
-        group=folder.path.parent.name if beside else "",
-        first=one.first,
-    )
-
-
-def _transport(folder: RunFolder, one: Seed) -> Transport:
-    """Return the transport of a seed: never other arithmetic than it, or a seed beside it, began with."""
-    assert one.folder is not None
-    asked, told = one.made.experiment.transport, one.folder.transport
-    if told:
-        alike = asked == "auto" and told["name"] in SAME  # this machine may have other cores
-        return one.transport("auto" if alike else told["name"])[0]
-    beside = [(seed, found) for seed in folder.seeds.values() if (found := seed.transport)] if asked == "auto" else []
-    if beside and beside[0][1]["name"] not in SAME:  # auto chose by a stopwatch once
-        seed, told = beside[0]
-        transport, why = one.transport(told["name"], f"as measured for {seed.path.name}")
-    else:
-        transport, why = one.transport(asked)
-    one.folder.put_transport({"name": transport.name, **why})
-    return transport
 
 
 def sum_up(folder: RunFolder) -> dict[str, Any]:

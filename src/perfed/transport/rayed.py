@@ -49,8 +49,12 @@ class Rayed:
         for own in self._clients():
             self._keepers.append(kind.remote(part(site, own), store.first, budget // count))
         begun = list(store)
-        for keeper, own in zip(self._keepers, self._clients(), strict=True):
-            self._get(keeper.take.remote({client: packed(store[client]) for client in begun if client in set(own)}))
+        try:
+            for keeper, here in zip(self._keepers, map(set, self._clients()), strict=True):
+                self._get(keeper.take.remote({client: packed(store[client]) for client in begun if client in here}))
+        except BaseException:
+            self.close()
+            raise
         store.lend(_Away(self, set(begun)))
 
     def _clients(self) -> list[list[int]]:
