@@ -5,6 +5,7 @@ import multiprocessing as mp
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
@@ -102,7 +103,7 @@ def _train(cell: Cell, pipe: Connection, ends: Sequence[Connection]) -> None:
             alone,
             cell.seed,
             cell.shared,
-            lambda seed, done: pipe.send((seed, word(done, cell.run.path.name))),
+            lambda seed, done: _heard(pipe, (seed, word(done, cell.run.path.name))),
             cell.stop,
         )
         pipe.send("done")
@@ -113,6 +114,15 @@ def _train(cell: Cell, pipe: Connection, ends: Sequence[Connection]) -> None:
     except OSError as broken:
         if not isinstance(broken, BrokenPipeError):
             raise
+
+
+def _heard(pipe: Connection, told: Any) -> None:
+    """Tell of a round; where nobody is there any more, wait for `_watch` to interrupt, once, so that a checkpoint is written."""
+    try:
+        pipe.send(told)
+    except (BrokenPipeError, ConnectionResetError):
+        while True:
+            time.sleep(0.05)
 
 
 def _last(pipe: Connection) -> None:
