@@ -199,7 +199,7 @@ class Drive:
         self.queue.insert(0, own)
 
     def _interrupt(self) -> None:
-        """Ask cells to end; take the checkpoints that they send."""
+        """Ask cells to end, and hear what was on its way; Ray delivers nothing that a cancelled task says later."""
         for stream in self.running:
             self.ray.cancel(stream)
         until = time.monotonic() + GRACE
