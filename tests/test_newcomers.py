@@ -20,10 +20,10 @@ DOCS = Path(__file__).parents[1] / "docs"
 BUDGET = Budget(lr=0.1, batch_size=8)
 
 
-def joined(name: str, norm: bool = False, epochs: int = 2, **options: Any) -> tuple[Any, Any, Any, Any]:
+def joined(name: str, norm: bool = False, epochs: int = 2, budget: Budget = BUDGET, **options: Any) -> tuple[Any, Any, Any, Any]:
     """Return the newcomers, the server, what the newcomer was sent and what it has after joining."""
     data = federation(4)
-    played = play(find(name)(budget=BUDGET, **options), data.only([0, 1, 2]), norm=norm, count=2)
+    played = play(find(name)(budget=budget, **options), data.only([0, 1, 2]), norm=norm, count=2)
     new = Newcomers.of(played.site, data.only([3]), epochs)
     return new, played.server, new.welcome(played.server), new.join(played.server, 0, 2)
 
@@ -65,6 +65,17 @@ def test_fedpers_newcomer_fits_a_head_to_the_body_that_is_there() -> None:
             bias -= 0.1 * slopes[1]
     torch.testing.assert_close(fitted["head.weight"], weight.detach())
     torch.testing.assert_close(fitted["head.bias"], bias.detach())
+
+
+@pytest.mark.parametrize("asked", [{"steps": 2}, {"balance": "weights"}])
+def test_a_newcomer_keeps_to_the_steps_and_the_balance_of_the_budget(asked: dict[str, Any]) -> None:
+    budget = replace(BUDGET, **asked)
+    new, _, (down, head), (_, fitted) = joined("fedper", epochs=1, budget=budget)
+    shard = replace(new.site.federation.shard(0, 2, 8, False), length=budget.steps, balance=budget.balance)
+    batches = list(shard.epochs(1))
+    assert len(batches) == 2 if budget.steps else any(len(set(batch.mask.tolist())) > 1 for batch in batches)
+    expected = perfed.descend(lambda own, batch: new.site.task.loss(down | own, batch), head, batches, budget)
+    assert all(torch.equal(fitted[name], expected[name]) for name in head)
 
 
 def test_fedreps_head_is_fitted_as_often_as_a_newcomer_may_look() -> None:

@@ -112,7 +112,7 @@ class Site:
 
     def join(self, client: int, down: Tree, mine: Tree, number: int) -> tuple[Tree, Tree]:
         """Return the states of a newcomer who has fitted its own parts to what it was sent."""
-        data = self.federation.shard(client, number, self.method.budget.batch_size, self.task.needs_pairs)
+        data = self.shard(client, number)
         with self._named("join", client), torch.random.fork_rng(devices=[]):
             torch.manual_seed(keys.seed_of(data.key))
             return self.method.join(self.task, down, mine, data)
