@@ -36,7 +36,7 @@ test-trackers: setup
 	$(BIN)/python -m pytest tests/trackers
 
 test-flower: setup
-	$(BIN)/python -m pytest -m flower
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m flower
 
 # cells, clients and kills on small Ray clusters of this machine; Ray is large and so no part of setup
 test-ray: setup

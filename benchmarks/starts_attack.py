@@ -2,8 +2,9 @@
 
 The server replays the method's own training of one step on a dummy picture, in 64 bits, and moves the picture until the upload
 is explained (L-BFGS). The label is given to it. Where it does not know the private start it tries all it can, and the best try
-counts: a start drawn at random, one found along with the picture, and one that the upload gives away (FedCP's answer blends the
-client's head with the received one, so that after the round the server has both).
+counts: a start drawn at random, one found along with the picture, and a private pass replayed along with the upload. FedCP's
+answer gives more away: the blend tells the client's head, from which the step is taken back, and the steps of the policy
+network's first layer are its input times an error, so that the features can be read off.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from perfed.silos import start
 from perfed.trees import Tree
 
 METHODS = ("fedcp", "fedcac", "dualfed", "gpfl", "fedpick", "fedper", "fedrep", "fedproto")
+WAYS = ("seeded", "entropy", "new", "pass", "pass20")  # as in starts.py; a pass over the picture alone, and over twenty others
 RATE = 0.005  # the default
 
 
@@ -55,16 +57,27 @@ def through(loss: Callable[..., Tensor], begin: Tree, batches: Iterable[Batch], 
     """Descend by plain steps that can be differentiated themselves."""
     paths, tree = [path for path, _ in trees.named(begin)], begin
     for batch in batches:
-        leaves = [leaf if leaf.requires_grad else leaf.clone().requires_grad_() for leaf in trees.leaves(tree)]
+        leaves = [_moving(path, leaf) for path, leaf in trees.named(tree)]
         tree = trees.rebuild(tree, leaves)
-        slopes = torch.autograd.grad(loss(tree, batch), leaves, create_graph=True, allow_unused=True)
+        moving = [leaf for leaf in leaves if leaf.requires_grad]
+        slopes = dict(zip(map(id, moving), _slopes(loss(tree, batch), moving), strict=True))
         moved = []
-        for path, leaf, slope in zip(paths, leaves, slopes, strict=True):
+        for path, leaf in zip(paths, leaves, strict=True):
             falls = budget.weight_decay if decay is None else decay(path)
-            step = (0 if slope is None else slope) + falls * leaf
-            moved.append(leaf - budget.lr * step)
+            moved.append(leaf - budget.lr * (slopes[id(leaf)] + falls * leaf) if id(leaf) in slopes else leaf)
         tree = trees.rebuild(tree, moved)
     return tree
+
+
+def _moving(path: str, leaf: Tensor) -> Tensor:
+    if trees.is_state(path):
+        return leaf.detach().clone()
+    return leaf if leaf.requires_grad else leaf.clone().requires_grad_()
+
+
+def _slopes(loss: Tensor, leaves: list[Tensor]) -> Iterable[Tensor]:
+    found: Iterable[Tensor] = torch.autograd.grad(loss, leaves, create_graph=True, allow_unused=True, materialize_grads=True)
+    return found
 
 
 def double(tree: Tree) -> Tree:
@@ -80,16 +93,16 @@ class Server:
         asked = parse.load(None, words).but(model=Choice(name="smooth", made=Smooth))
         self.name, self.made = name, assemble(asked, 0)
         fed, self.method, self.task = self.made.federation, self.made.method, self.made.site.task
-        own = fed.train[0][row : row + 1]
         self.inputs: Any = fed.inputs
-        self.picture, self.label = replace(self.inputs, mean=None, std=None)(fed.x[own], None).double(), fed.y[own]
+        self.picture, self.label = self.pictures(row, 1)
         self.down = double(self.method.send(self.made.server, 0))
 
-    def shard(self, picture: Tensor, key: Tensor) -> Bare:
+    def shard(self, pictures: Tensor, key: Tensor, labels: Tensor | None = None) -> Bare:
         def inputs(x: Tensor, _: Tensor | None) -> Tensor:
             return self.inputs.normalised(x)  # type: ignore[no-any-return]
 
-        return Bare(picture, self.label, torch.arange(1), inputs, key, 1, self.task.classes)
+        owned = self.label if labels is None else labels
+        return Bare(pictures, owned, torch.arange(len(owned)), inputs, key, 1, self.task.classes)
 
     def upload(self, picture: Tensor, mine: Tree, key: Tensor) -> list[Tensor]:
         """Return what a client would send, less what it was sent, as a gradient."""
@@ -99,59 +112,144 @@ class Server:
         sent = dict(trees.named(self.down))
         return [(sent[path.removeprefix("params/")] - leaf) / RATE for path, leaf in trees.named(up) if leaf.is_floating_point()]
 
-    def search(self, seen: list[Tensor], mine: Tree, key: Tensor, how: str, seed: int) -> Tensor:
-        """Return the picture that explains an upload best; ``how``: the start is held, free, or told by the head's update."""
-        free, used = how == "free", list(range(len(seen)))
-        if how == "told":  # what told it explains nothing more
-            used = [at for at, (path, _) in enumerate(trees.named(self.down)) if not path.startswith("head/")]
-        generator = torch.Generator().manual_seed(seed)
-        dummy = torch.randn(self.picture.shape, generator=generator, dtype=torch.float64).requires_grad_()
-        parts = [leaf.clone().requires_grad_(free and leaf.is_floating_point()) for leaf in trees.leaves(double(mine))]
-        moving = [dummy, *(part for part in parts if part.requires_grad)]
-        power = sum(float(seen[at].square().sum()) for at in used)
-        best: list[Any] = [math.inf, dummy.sigmoid().detach()]
-
-        def step() -> float:
-            found = self.upload(dummy.sigmoid(), trees.rebuild(mine, parts), key)
-            value = torch.stack([(found[at] - seen[at]).square().sum() for at in used]).sum() / power
-            for leaf, slope in zip(moving, torch.autograd.grad(value, moving, allow_unused=True), strict=True):
-                leaf.grad = torch.zeros_like(leaf) if slope is None else slope
-            reached = float(value.detach())
-            if reached < best[0]:
-                best[:] = [reached, dummy.sigmoid().detach()]
-            return reached
-
-        search = torch.optim.LBFGS(
-            moving, max_iter=300, history_size=50, line_search_fn="strong_wolfe", tolerance_grad=1e-14, tolerance_change=1e-16
-        )
-        search.step(step)  # type: ignore[no-untyped-call]
-        found: Tensor = best[1]
+    def passed(self, mine: Tree, pictures: Tensor, labels: Tensor, key: Tensor) -> Tree:
+        """Return a private start after a training whose answer nobody sees."""
+        _, found = self.method.local(self.task, self.down, mine, self.shard(pictures, key, labels))
         return found
+
+    def pictures(self, first: int, count: int) -> tuple[Tensor, Tensor]:
+        """Return some of the client's pictures, with their labels."""
+        fed = self.made.federation
+        own = fed.train[0][first : first + count]
+        return replace(self.inputs, mean=None, std=None)(fed.x[own], None).double(), fed.y[own]
+
+    def search(self, seen: list[Tensor], start: "Start", key: Tensor, free: Tree | None = None, heads: bool = True) -> Tensor:
+        """Return the picture that explains an upload best, where ``start`` says how private parts began for a picture.
+
+        ``free`` is a start to be found along with the picture; without ``heads`` their update explains nothing.
+        """
+        used = list(range(len(seen)))
+        if not heads:
+            used = [at for at, (path, _) in enumerate(trees.named(self.down)) if not path.startswith("head/")]
+        dummy = self._dummy()
+        parts = [leaf.clone().requires_grad_(leaf.is_floating_point()) for leaf in trees.leaves(double(free or {}))]
+        power = sum(float(seen[at].square().sum()) for at in used)
+
+        def mismatch() -> Tensor:
+            picture = dummy.sigmoid()
+            mine = start(picture) if free is None else trees.rebuild(free, parts)
+            found = self.upload(picture, mine, key)
+            return torch.stack([(found[at] - seen[at]).square().sum() for at in used]).sum() / power
+
+        return descended(dummy, [part for part in parts if part.requires_grad], mismatch)
+
+    def told(self, seen: list[Tensor]) -> Tree:
+        """Return FedCP's own head after the step, which the blend with the received one gives away."""
+        found = dict(zip((path for path, _ in trees.named(self.down)), seen, strict=True))
+        return {leaf: self.down.head[leaf] - 2 * RATE * found[f"head/{leaf}"] for leaf in self.down.head}
+
+    def undone(self, told: Tree, picture: Tensor, key: Tensor) -> Tree:
+        """Return the head from which one step on a picture leads to the one that was told."""
+        mine = told
+        for _ in range(4):
+            after = self.passed(mine, picture, self.label, key)
+            mine = {leaf: told[leaf] + mine[leaf] - after[leaf] for leaf in told}
+        return mine
+
+    def read(self, seen: list[Tensor], told: Tree) -> Tensor | None:
+        """Return the picture whose features FedCP's policy network has seen, or nothing where it made no step."""
+        found = dict(zip((path for path, _ in trees.named(self.down)), seen, strict=True))
+        weight, bias = found["policy/policy.0.weight"], found["policy/policy.0.bias"]
+        if not float(bias.square().sum()):
+            return None
+        direction = self.method._vector(self.task, told)
+        input_ = (weight * bias[:, None]).sum(0) / bias.square().sum()
+        dummy = self._dummy()
+
+        def mismatch() -> Tensor:
+            features = self.task.features(self.down.body, self.inputs.normalised(dummy.sigmoid()))[0]
+            return (direction * features - input_).square().sum() / input_.square().sum()
+
+        return descended(dummy, [], mismatch)
+
+    def _dummy(self) -> Tensor:
+        generator = torch.Generator().manual_seed(0)
+        return torch.randn(self.picture.shape, generator=generator, dtype=torch.float64).requires_grad_()
+
+
+Start = Callable[[Tensor], Tree]
+
+
+def descended(dummy: Tensor, parts: list[Tensor], mismatch: Callable[[], Tensor]) -> Tensor:
+    """Return the picture with the smallest mismatch on the way of L-BFGS."""
+    moving = [dummy, *parts]
+    best: list[Any] = [math.inf, dummy.sigmoid().detach()]
+
+    def step() -> float:
+        value = mismatch()
+        for leaf, slope in zip(moving, torch.autograd.grad(value, moving, allow_unused=True), strict=True):
+            leaf.grad = torch.zeros_like(leaf) if slope is None else slope
+        reached = float(value.detach())
+        if reached < best[0]:
+            best[:] = [reached, dummy.sigmoid().detach()]
+        return reached
+
+    search = torch.optim.LBFGS(
+        moving, max_iter=300, history_size=50, line_search_fn="strong_wolfe", tolerance_grad=1e-14, tolerance_change=1e-16
+    )
+    search.step(step)  # type: ignore[no-untyped-call]
+    found: Tensor = best[1]
+    return found
 
 
 def drawn(made: Assembled, what: str) -> Assembled:
     return assemble(made.experiment, int.from_bytes(sha256(what.encode()).digest()[:7], "little"), made.federation)
 
 
+def begun(one: Server, way: str, key: Tensor) -> Tree:
+    """Return how the private parts of the client begin."""
+    public, secret = double(one.made.first.mine), drawn(one.made, "silos")
+    if way == "pass":
+        return one.passed(public, one.picture, one.label, key)
+    if way == "pass20":
+        return one.passed(public, *one.pictures(10, 20), key)
+    return double({"seeded": one.made.first, "entropy": secret.first, "new": start.first(one.made, secret)}[way].mine)
+
+
 def psnr(name: str, row: int, way: str) -> float:
     """Return how well the best of the server's tries recovers a picture, in dB."""
     one = Server(name, row)
     true_key, guessed_key = (keys.key(seed, "order") for seed in (1, 2))
-    secret = drawn(one.made, "silos")
-    mine = {"seeded": one.made.first, "entropy": secret.first, "new": start.first(one.made, secret)}[way].mine
-    known = all(map(torch.equal, trees.leaves(mine), trees.leaves(one.made.first.mine)))  # a copy of what was sent
-    seen = [leaf.detach().float().double() for leaf in one.upload(one.picture, double(mine), true_key)]
-    if way == "seeded" or known:
-        tries = [(mine, true_key if way == "seeded" else guessed_key, "held")]
+    public, mine = double(one.made.first.mine), trees.map(lambda leaf: leaf.detach(), begun(one, way, true_key))
+    seen = [leaf.detach().float().double() for leaf in one.upload(one.picture, mine, true_key)]
+    if way == "seeded" or all(map(torch.equal, trees.leaves(mine), trees.leaves(public))):  # a copy of what was sent
+        found = [one.search(seen, lambda _: public, true_key if way == "seeded" else guessed_key)]
     else:
-        guess = drawn(one.made, "guess").first.mine
-        tries = [(guess, guessed_key, "held"), (guess, guessed_key, "free")]
+        guess = public if way.startswith("pass") else double(drawn(one.made, "guess").first.mine)
+        found = [one.search(seen, lambda _: guess, guessed_key), one.search(seen, lambda _: guess, guessed_key, free=guess)]
+        if way.startswith("pass"):
+            replayed = lambda picture: one.passed(public, picture, one.label, guessed_key)  # noqa: E731
+            found.append(one.search(seen, replayed, guessed_key))
         if name == "fedcp":
-            head = dict(zip((path for path, _ in trees.named(one.down)), seen, strict=True))
-            told = {leaf: one.down.head[leaf] - 2 * RATE * head[f"head/{leaf}"] for leaf in one.down.head}
-            tries += [(told, guessed_key, "told"), (told, guessed_key, "free")]
-    found = [one.search(seen, *each, seed=0) for each in tries]
+            told = one.told(seen)
+            found.append(one.search(seen, lambda picture: one.undone(told, picture, guessed_key), guessed_key, heads=False))
+            found += [picture for picture in [one.read(seen, told)] if picture is not None]
     return max(measure(one.picture.float(), picture.float()) for picture in found)
+
+
+def second(row: int) -> float:
+    """Return how well FedCP's second upload gives a picture away when the start was secret: the first one told the head."""
+    one, other = Server("fedcp", row), Server("fedcp", row + 5)
+    true_key, guessed_key = (keys.key(seed, "order") for seed in (1, 2))
+    mine = begun(one, "entropy", true_key)
+    up, mine = one.method.local(one.task, one.down, mine, one.shard(one.picture, true_key))
+    another, _ = other.method.local(one.task, one.down, begun(other, "entropy", true_key), other.shard(other.picture, true_key))
+    head = {leaf: 2 * up.head[leaf].detach() - one.down.head[leaf] for leaf in up.head}
+    one.picture, one.label = one.pictures(row + 3, 1)
+    one.down = trees.map(lambda leaf: leaf.detach(), trees.lerp(up, another, 0.5))
+    seen = [leaf.detach().float().double() for leaf in one.upload(one.picture, double(mine), true_key)]
+    found = [one.search(seen, lambda _: head, guessed_key), one.read(seen, head)]
+    return max(measure(one.picture.float(), picture.float()) for picture in found if picture is not None)
 
 
 def main() -> None:
@@ -160,16 +258,19 @@ def main() -> None:
     ask.add_argument("--pictures", type=int, default=3)
     given = ask.parse_args()
     torch.set_num_threads(1)
-    print("| method | seeded (dB) | entropy (dB) | new (dB) |")
+    print(f"| method | {' | '.join(f'{way} (dB)' for way in WAYS)} |")
     for name in given.methods.split(","):
         home = import_module(methods.find(name).__module__)
         if hasattr(home, "descend"):
             home.descend = through  # type: ignore[attr-defined]
         shown = []
-        for way in ("seeded", "entropy", "new"):
+        for way in WAYS:
             found = [psnr(name, row, way) for row in range(given.pictures)]
             shown.append(f"{sum(found) / len(found):.1f} ({', '.join(f'{one:.0f}' for one in found)})")
         print(f"| {name} | {' | '.join(shown)} |", flush=True)
+        if name == "fedcp":
+            found = [second(row) for row in range(given.pictures)]
+            print(f"| fedcp's second upload, each silo's own start | {', '.join(f'{one:.0f}' for one in found)} |", flush=True)
 
 
 if __name__ == "__main__":
