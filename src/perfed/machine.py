@@ -24,6 +24,11 @@ EXTRAS = {
 }
 
 
+def cores() -> int:
+    """Return how many cores this process may use: a scheduler or `taskset` may have given it fewer than there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def facts() -> dict[str, Any]:
     """Return what a record says of where it was made."""
     import torch
@@ -85,7 +90,7 @@ def checkup() -> dict[str, Any]:
     checks = [
         _check("python", platform.python_version() >= "3.11", platform.python_version()),
         _check("torch", True, torch.__version__),
-        _check("cores", True, f"{os.cpu_count()}; one worker process each, one torch thread per worker"),
+        _check("cores", True, f"{cores()}; one worker process each, one torch thread per worker"),
         _check(
             "cuda",
             torch.cuda.is_available(),

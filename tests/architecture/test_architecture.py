@@ -15,10 +15,10 @@ LAYERS = [
     ["cli"],
     ["silos", "papers", "testing", "analysis", "watch"],
     ["api", "racing", "keywords", "results", "report", "shelf"],
-    ["runs", "serving", "machine", "trackers"],
+    ["runs", "serving", "trackers"],
     ["progress", "rounds", "sampling", "attacks", "transport", "privacy", "evaluate", "advice", "reference", "listing"],
     ["methods", "method", "wire", "server", "federation", "task"],
-    ["local", "partition", "models", "data"],
+    ["machine", "local", "partition", "models", "data"],
     ["cluster", "trees", "keys", "chain", "disk", "shapes", "units", "errors", "sources", "words", "httpd"],
 ]
 ORDER = [name for names in LAYERS for name in names]

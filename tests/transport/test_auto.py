@@ -37,6 +37,17 @@ def test_auto_never_takes_what_rounds_differently(clients: int, workers: int, na
     assert taken.name == name in SAME and "same bits" in why["why"]
 
 
+@pytest.mark.parametrize(("allowed", "name"), [({0}, "serial"), ({0, 1}, "pooled")])
+def test_workers_are_the_cores_that_were_given_to_the_process(
+    allowed: set[int], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: allowed, raising=False)
+    site, _, first = Site.of(find("fedavg")(), task(), federation(3))
+    taken, _ = choose(site, Store(first, 3), "auto", None)
+    taken.close()
+    assert taken.name == name
+
+
 def test_a_run_says_once_where_stacking_would_be_faster(tmp_path: Path) -> None:
     told: list[str] = []
     run(SMALL.but(out=tmp_path, workers=1, rounds=1), begun=lambda _, who: told.append(who))

@@ -1,6 +1,5 @@
 """How long an experiment takes on this machine, from one timed step of its network, and how much disk its states fill."""
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -15,6 +14,7 @@ from .. import methods, models, trees
 from ..data.catalogue import CATALOGUE
 from ..data.facts import facts
 from ..data.inputs import channels_last
+from ..machine import cores
 from ..runs.assemble import method_of
 from ..runs.experiment import Experiment
 from ..runs.parse import build
@@ -174,7 +174,7 @@ def overview() -> list[dict[str, Any]]:
                 "data": {data: here(data, domains[data]) for data in recipe.data},
                 "cells": len(cells),
                 "experiments": len(made),
-                "seconds": total / (os.cpu_count() or 1),
+                "seconds": total / cores(),
                 "numbers": recipe.numbers,
                 "analyses": list(recipe.analysis),
             }

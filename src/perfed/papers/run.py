@@ -15,6 +15,7 @@ from typing import Any
 from ..data import Samples
 from ..disk import get_object, locked, put_json
 from ..errors import PerfedError, RunError
+from ..machine import cores
 from ..runs import parallel
 from ..runs.assemble import SharedData, samples_of
 from ..runs.experiment import Experiment
@@ -120,7 +121,7 @@ def run(work: Work, on_round: OnRound | None = None, note: Note | None = None) -
     for settings in todo.values():
         settings.engine.check()
     with ExitStack() as locks:
-        workers = min(work.workers or os.cpu_count() or 1, count)
+        workers = min(work.workers or cores(), count)
         if any(settings.device != "cpu" for settings in todo.values()):
             workers = 1
         engine = next((settings.engine for settings in todo.values()), None)

@@ -1,7 +1,6 @@
 """Several methods on the same splits and seeds, cell by cell, as many at once as there are cores."""
 
 import hashlib
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 from .. import advice
 from ..errors import InputError
 from ..local.budget import Budget
+from ..machine import cores
 from ..method import Method
 from ..methods import CATALOGUE
 from ..trackers import check
@@ -223,4 +223,4 @@ def train(
 def workers(asked: Experiment, cells: int) -> int:
     """Return how many cells are trained at once: as many as there are cores, unless clients share these out themselves."""
     together = asked.transport not in ("pooled", "ray") and asked.device == "cpu"
-    return min(asked.workers or os.cpu_count() or 1, cells) if together else 1
+    return min(asked.workers or cores(), cells) if together else 1

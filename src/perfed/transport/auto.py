@@ -1,6 +1,5 @@
 """Which transport to take: the one that was asked for, or by a rule that never changes a bit of what comes out."""
 
-import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +8,7 @@ from torch import nn
 
 from .. import trees
 from ..errors import InputError
+from ..machine import cores
 from ..trees import Tree
 from .pooled import Pooled, keep_memory
 from .rayed import Rayed
@@ -56,7 +56,7 @@ def _alone(site: Site, workers: int | None) -> str:
         return "worker processes are for Linux"
     if len(site.federation) < 2:
         return "there is one client"
-    return "" if (workers or os.cpu_count() or 1) > 1 else "there is one worker"
+    return "" if (workers or cores()) > 1 else "there is one worker"
 
 
 def faster(site: Site, store: Store, server: Tree) -> str:

@@ -2,7 +2,6 @@
 
 import ctypes
 import multiprocessing as mp
-import os
 import signal
 import sys
 import traceback
@@ -15,6 +14,7 @@ import torch
 from .. import trees
 from ..errors import InputError, PerfedError, RunError
 from ..evaluate.scores import Score
+from ..machine import cores
 from ..server import Uploads, broadcast, in_turn
 from ..trees import Tree
 from ..wire import Ledger
@@ -59,7 +59,7 @@ class Pooled:
         self.after: dict[int, Score] = {}
         self._common = Arena(reserve)
         self._workers: list[_Worker] = []
-        count = min(workers or os.cpu_count() or 1, len(site.federation))
+        count = min(workers or cores(), len(site.federation))
         for _ in range(count):
             self._workers.append(self._start(reserve))
 

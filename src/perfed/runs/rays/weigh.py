@@ -1,10 +1,10 @@
 """What a cell asks of a cluster: CPUs, a share of a GPU and memory, estimated from what it holds; and how long it is."""
 
-import os
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ... import trees
+from ...machine import cores
 from ...transport import Store
 from ...units import weighed
 from ..cells import Cell
@@ -59,7 +59,7 @@ def weigh(cell: Cell, engine: Engine) -> Weight:
     server = COPIES * trees.memory(made.server) + 2 * trees.memory(store.first)
     memory = int(engine.memory * 2**30) if engine.memory is not None else int(SPARE * (PROCESS + data + server + private))
     gpu = asked.device.partition(":")[0] == "cuda"
-    cpus = max(engine.cpus, float(asked.workers or os.cpu_count() or 1)) if asked.transport == "pooled" else engine.cpus
+    cpus = max(engine.cpus, float(asked.workers or cores())) if asked.transport == "pooled" else engine.cpus
     size = sum(leaf.numel() for leaf in trees.leaves(made.site.task.params()))
     effort = sum(federation.sizes) * asked.budget.epochs * asked.sampling.ratio * made.method.cost
     return Weight(cpus, (1.0 if gpu else 0.0) if engine.gpus is None else engine.gpus, memory, effort * size)
