@@ -63,10 +63,10 @@ def rounds(
 ) -> Iterator[Round]:
     """Run rounds ``first`` + 1 … ``count`` of a span and yield what each produced; from the start yield round 0 too.
 
-    ``door`` decides which answers are merged; without one only their form is looked at.
+    ``door`` decides which answers are merged; without one the usual bounds hold.
     """
     seed, clients, count, first = span.seed, span.clients, span.count, span.first
-    everyone, door = range(clients), door or Admission("structure")
+    everyone, door = range(clients), door or Admission()
     if first == 0:
         yield _tested(Round(0, server, []), transport, protocol, everyone)
     for number in range(first + 1, count + 1):

@@ -151,7 +151,7 @@ def honest(place: Loopback, out: Path, present: Callable[[int], set[int]]) -> tu
 
 
 def test_answers_that_cannot_be_right_are_refused_and_the_honest_run_is_unchanged(place: Loopback, tmp_path: Path) -> None:
-    place.experiment(method="fedavg", rounds=len(CHANGES), seeds=[25], every=len(CHANGES), suspend=0, admission="bounds")
+    place.experiment(method="fedavg", rounds=len(CHANGES), seeds=[25], every=len(CHANGES), suspend=0)
     _, digest = honest(place, tmp_path, lambda number: {0, 1})
     with lying(place, 2):
         seed = place.run()

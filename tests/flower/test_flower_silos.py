@@ -230,7 +230,7 @@ def without_two(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_an_answer_that_cannot_be_right_is_refused_and_the_others_go_on(
     tmp_path: Path, without_two: str, change: Callable[[SiloAnswer, trees.Params], SiloAnswer], said: str
 ) -> None:
-    place = folders(tmp_path, rounds=1, admission="bounds")
+    place = folders(tmp_path, rounds=1)
     up = _up(place)
 
     def tamper(ask: Ask, answer: SiloAnswer) -> list[SiloAnswer | str]:

@@ -51,7 +51,6 @@ def isolated(tmp_path: Path, method: str, cases: list[tuple[str, int]]) -> None:
         rounds=count,
         every=count,
         suspend=0,
-        admission="bounds",
         policy={"rounds": count},
         **SMALL,
     )

@@ -141,17 +141,29 @@ def test_with_two_answers_the_rounds_before_decide_and_at_first_what_was_sent() 
             made = door(one, number)
             found = made.merged(one.method, one.servers[number - 1], Uploads([0, 1], one.sizes[:2], ups), number)
             assert list(found.refused) == [place]
-            assert ("rounds before" if number == 2 else "what was sent") in found.refused[place]
+            assert ("round before" if number == 2 else "what was sent") in found.refused[place]
 
 
 def test_a_bound_by_hand() -> None:
-    """Of 2, 2.9, 3, 3.1 and one more the median is 3, their logarithms lie 0.03 off: ten times the median is the bound."""
+    """Of 2, 2.9, 3, 3.1 and one more the median is 3, their logarithms lie 0.03 off: twenty times the median is the bound."""
     method, server = FedAvg(), {"w": torch.tensor([1000.0])}
     lengths = (2.0, 2.9, 3.0, 3.1)
     for last, refused in ((3 * TIMES - 1, []), (3 * TIMES + 1, [4])):
         ups = [{"w": torch.tensor([1000.0 + x])} for x in (*lengths, last)]
         made = Admission(sizes=[1] * 5)
         assert list(made.merged(method, server, Uploads(range(5), [1] * 5, ups), 1).refused) == refused
+
+
+def test_a_client_that_still_learns_when_the_others_no_longer_do_is_let_in() -> None:
+    """A step twenty times as long as everybody's were in an earlier round fits, however short the others' have become."""
+    method, server = FedAvg(), {"w": torch.tensor([1000.0])}
+    ups = lambda *lengths: Uploads(range(5), [1] * 5, [{"w": torch.tensor([1000.0 + x])} for x in lengths])  # noqa: E731
+    for last, refused in ((TIMES - 1, []), (TIMES + 1, [4])):
+        made = Admission(sizes=[1] * 5)
+        for number, lengths in enumerate(((1.0, 1.1, 0.9, 1.0, 1.0), (0.1, 0.1, 0.1, 0.1, 0.1), (0.01, 0.011, 0.009, 0.01, last))):
+            found = made.merged(method, server, ups(*lengths), number + 1)
+        assert list(found.refused) == refused
+        assert not refused or "21 times as long as what was usual in a round before, at most 20 fit" in found.refused[4]
 
 
 def test_a_client_with_more_samples_may_go_further() -> None:
@@ -219,7 +231,8 @@ def test_refusals_are_counted_logged_recorded_and_end_in_suspension(caplog: pyte
     assert "not finite" in lines[1]["refused"]["1"] and "refused" not in lines[3]
     again = Admission(suspend=2, sizes=own.sizes)
     again.recall(lines[:3])
-    assert again.suspended == {1} and again.past == made.past[:2] and len(made.past) == 4
+    (form,) = made.past
+    assert again.suspended == {1} and again.past[form].length == max(line["usual"]["length"] for line in lines[1:3]) <= made.past[form].length
 
 
 def test_when_everybody_is_suspended_rounds_go_by_without_training() -> None:

@@ -157,8 +157,8 @@ class FedCAC(Method[Server, Params, Up, Masks]):
         """Return how far the critical positions of two clients agree: 1 for equal masks, 0 for disjoint ones."""
         both = torch.zeros(len(masks), len(masks), dtype=torch.float64)
         for name in masks[0]:
-            for piece in zip(*(torch.split(m[name].flatten(), 1 << 20) for m in masks), strict=True):
-                bits = torch.stack(piece).float()  # counts stay exact below 2^24
+            for piece in zip(*(torch.split(m[name].flatten(), 1 << 15) for m in masks), strict=True):
+                bits = torch.stack(piece).float()  # small pieces stay in the cache; counts are exact below 2^24
                 both += (bits @ bits.T).double().cpu()
         count = both.diagonal()
         apart = count[:, None] + count[None, :] - 2 * both

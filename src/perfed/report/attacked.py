@@ -45,6 +45,6 @@ def _note(run: Record) -> str:
     name = asked.get("name", "attack") if isinstance(asked, Mapping) else asked
     numbers = ", ".join(map(str, who[:10])) + (", …" if len(who) > 10 else "")
     opens = " The backdoor opens where a marked test sample is taken for the attackers' class." if _opened([run]) else ""
-    level = run.settings.get("admission", "structure")
+    level = run.settings.get("admission", "bounds")
     said = f"Attacked on purpose ({name}) by {len(who)} clients ({numbers}), with admission={level}"
     return f"{said}; other columns count them too.{opens}"

@@ -107,7 +107,7 @@ class Experiment(BaseModel):
     privacy: Privacy = Privacy()
     unseen: float | int | tuple[str, ...] = 0  # clients kept out of training, who join after it: a share, a number, or names
     join: Join = Join()
-    admission: Literal["structure", "bounds", "strict"] = "structure"  # which uploads are merged; strict also compares directions
+    admission: Literal["structure", "bounds", "strict"] = "bounds"  # which uploads are merged; strict also compares directions
     suspend: int = 3  # refused uploads in a row after which a client is asked no more; 0: never
     attack: Attack = Attack()
     loss: str = "usual"  # what is minimised: what fits the data's task; for numbers also absolute or huber

@@ -2,10 +2,11 @@
 
 All bounds are multiples of medians, so fewer than half of the answers cannot move them far:
 
-- **length**: an update may be ``TIMES`` times as long as the round's median update, or e to the ``SPREAD`` robust deviations of
-  the logarithms where that is more, but not over ``TIMES``² times; and longer in proportion for a client that has more samples
-  than the median client. It may never be ``TIMES``² times as long as in the rounds before. Where fewer than three answered, the
-  rounds before alone decide (``TIMES``), and where there are none, what was sent: an update may be ``TIMES`` times as long.
+- **length**: an update may be ``TIMES`` times as long as the round's median update or as the longest median of the rounds before:
+  late in training most clients hardly move, and one that still learns takes a step as long as everybody's were at first. It may
+  be e to the ``SPREAD`` robust deviations of the round's logarithms where that is more, but not over ``FURTHEST`` times either of
+  them; and longer in proportion for a client that has more samples than the median client. Where fewer than three answered,
+  the rounds before alone decide, and where there are none, what was sent: an update may be ``TIMES`` times as long.
 - **direction from what was sent**: training moves a network, it does not replace it. The cosine between an answer and what
   was sent may not be below ``KEPT`` unless the round's answers are there too.
 - **new leaves** (those that nobody was sent) are bounded in length as updates are.
@@ -22,13 +23,13 @@ from torch import Tensor
 
 from .measure import Measured
 
-TIMES = 10.0  # an update may be so many times as long as the median
+TIMES = 20.0  # an update may be so many times as long as the median
+FURTHEST = 100.0  # and so many times where clients are more unlike each other
 SPREAD = 4.0  # robust deviations of log lengths, where clients are more unlike each other
 KEPT = 0.1  # cosine with what was sent
 SLACK = 5.0  # robust deviations of a round's cosines
 EVEN = 0.1  # least deviation of cosines between updates that counts as spread
 FEW = 3  # answers below which a round cannot say what is usual in it
-BACK = 10  # rounds that are remembered
 
 _NORMAL = 1.4826  # a median deviation times this is a standard deviation, of normal numbers
 
@@ -39,6 +40,10 @@ class Usual(NamedTuple):
     form: int
     length: float
     new: float
+
+    def most(self, other: "Usual | None") -> "Usual":
+        """Return the longer lengths of both."""
+        return self if other is None else Usual(self.form, max(self.length, other.length), max(self.new, other.new))
 
     def plain(self) -> dict[str, Any]:
         """Return it as a line of a record has it."""
@@ -58,9 +63,10 @@ def unusable(found: Measured) -> str:
     return ""
 
 
-def outside(found: Sequence[Measured], sizes: Sequence[int], past: Sequence[Usual], noised: bool = False) -> dict[int, str]:
+def outside(found: Sequence[Measured], sizes: Sequence[int], past: Usual | None, noised: bool = False) -> dict[int, str]:
     """Return, by its place, why an answer is outside of what is usual; all of them are finite and of one form.
 
+    ``past`` has the longest lengths that were usual in a round before.
     Noise that clients add themselves may be longer than what was sent, so ``noised`` answers are only held against each other.
     """
     faults: dict[int, str] = {}
@@ -68,12 +74,13 @@ def outside(found: Sequence[Measured], sizes: Sequence[int], past: Sequence[Usua
     for name, what in (("length", "its update"), ("new", "what it adds")):
         own = [float(getattr(each, name)) for each in found]
         sent = [each.sent for each in found] if name == "length" and not noised else []
-        most = _most(own, [float(getattr(each, name)) for each in past], sent)
+        most = _most(own, float(getattr(past, name)) if past else 0.0, sent)
         for place, length in enumerate(own):
             share = max(1.0, sizes[place] / middle)
-            bound, why = most[place]
-            if length > bound * share:
-                faults.setdefault(place, f"{what} is {length / bound * TIMES:.3g} times as long as {why}, at most {TIMES:g} fit")
+            one, times, why = most[place]
+            if length > one * times * share:
+                said = f"{what} is {length / one:.3g} times as long as {why}, at most {times * share:.3g} fit"
+                faults.setdefault(place, said)
     least = -math.inf if noised and len(found) < FEW else _least([each.kept for each in found if each.sent > 0])
     for place, each in enumerate(found):
         if each.sent > 0 and each.kept < least:
@@ -82,19 +89,19 @@ def outside(found: Sequence[Measured], sizes: Sequence[int], past: Sequence[Usua
     return faults
 
 
-def _most(own: Sequence[float], past: Sequence[float], sent: Sequence[float]) -> list[tuple[float, str]]:
-    """Return the longest length that fits, for each answer, and what it is measured by; infinite where nothing is known."""
-    before = statistics.median(past) if past else 0.0
-    anything = (math.inf, "any")
+def _most(own: Sequence[float], before: float, sent: Sequence[float]) -> list[tuple[float, float, str]]:
+    """Return, for each answer, a length, how many times it may be as long, and whose it is; infinite where nothing is known."""
+    anything = (math.inf, 1.0, "any")
     if len(own) >= FEW and (middle := statistics.median(own)) > 0:
         logs = [abs(math.log(x / middle)) for x in own if x > 0]
-        bound = middle * min(TIMES**2, max(TIMES, math.exp(SPREAD * _NORMAL * min(10.0, statistics.median(logs)))))
-        if before > 0 and bound > before * TIMES**2:
-            return [(before * TIMES**2, "before")] * len(own)
-        return [(bound, "the median of the round")] * len(own)
+        times = min(FURTHEST, max(TIMES, math.exp(SPREAD * _NORMAL * min(10.0, statistics.median(logs)))))
+        if before > 0 and not TIMES * before < times * middle < FURTHEST * before:
+            fits = TIMES if times * middle <= TIMES * before else FURTHEST
+            return [(before, fits, "what was usual in a round before")] * len(own)
+        return [(middle, times, "the median of the round")] * len(own)
     if before > 0:
-        return [(before * TIMES, "in the rounds before")] * len(own)
-    return [(TIMES * length, "what was sent") if length > 0 else anything for length in sent] or [anything] * len(own)
+        return [(before, TIMES, "what was usual in a round before")] * len(own)
+    return [(length, TIMES, "what was sent") if length > 0 else anything for length in sent] or [anything] * len(own)
 
 
 def _least(kept: Sequence[float]) -> float:

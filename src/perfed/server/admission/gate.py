@@ -11,7 +11,7 @@ from ... import trees
 from ...errors import InputError, suggest
 from ..rules import broadcast
 from ..uploads import Uploads
-from .bounds import BACK, Usual, against, outside, unusable
+from .bounds import Usual, against, outside, unusable
 from .form import Form, differs, form_of, miscounted, usual
 from .hold import Held
 from .measure import Measured, Measures
@@ -54,7 +54,7 @@ class Admission:
     sizes: Sequence[int] | None = None
     room: int | None = None
     noised: bool = False
-    past: list[Usual] = field(default_factory=list)
+    past: dict[int, Usual] = field(default_factory=dict)  # form → the longest lengths that were usual in a round
     strikes: dict[int, int] = field(default_factory=dict)
     _forms: dict[Form, int] = field(default_factory=dict)  # forms that were admitted, and how often
 
@@ -109,7 +109,7 @@ class Admission:
         return Merged(made, refused, now.plain() if now is not None else {})
 
     def _remember(self, now: Usual) -> None:
-        self.past = [*self.past, now][-BACK:]
+        self.past[now.form] = now.most(self.past.get(now.form))
 
 
 class _Round:
@@ -227,9 +227,8 @@ class _Round:
                 more[place] = why
         while True:  # whoever is refused no longer counts for what is usual
             left = [place for place in range(len(self._found)) if place not in faults and place not in more]
-            past = [own for own in self.door.past if own.form == self._mark()]
             sizes = [self.ups.counts[place] for place in left]
-            far = outside([self._found[place] for place in left], sizes, past, self.door.noised)
+            far = outside([self._found[place] for place in left], sizes, self.door.past.get(self._mark()), self.door.noised)
             new = {left[at]: why for at, why in far.items()}
             more |= new
             if not new:

@@ -11,6 +11,7 @@ from ... import keys, trees
 from .form import Form
 
 SKETCH = 4096  # numbers that stand for an update where directions are compared
+TOGETHER = 1 << 15  # numbers of answers that wait to be measured in one go: calls cost more than the arithmetic on small ones
 
 
 class View(NamedTuple):
@@ -53,56 +54,79 @@ def view_of(form: Form, message: Any) -> View:
 
 @dataclass
 class Measures:
-    """The numbers of a round's answers; they stay where they were computed until all are asked for at once."""
+    """The numbers of a round's answers, all of one form; small answers wait and are measured many at a time."""
 
     sketched: bool = False  # whether directions will be compared
-    _views: dict[Form, View] = field(default_factory=dict)
-    _sent: tuple[Any, View, Tensor, Any] | None = None  # the last message that was laid out
-    _rows: list[tuple[Any, Any, Any, Any]] = field(default_factory=list)  # plain numbers, or on an accelerator tensors of one
     sketches: list[Tensor | None] = field(default_factory=list)
+    _view: View | None = None
+    _sent: tuple[Any, Tensor, Tensor] | None = None  # the last message that was laid out, as a row, and its square
+    _rows: list[Any] = field(default_factory=list)  # four numbers each; on an accelerator they stay there until all are asked for
+    _waiting: list[tuple[int, list[Tensor], Any]] = field(default_factory=list)
+    _numbers: int = 0  # of those that wait
 
     def take(self, form: Form, answer: Any, message: Any) -> None:
-        """Measure one answer against what its sender was sent."""
-        if form not in self._views:
-            self._views[form] = view_of(form, message)
-        view, leaves = self._views[form], trees.leaves(answer)
-        length = along = sent = new = 0.0
-        sketch = None
-        if view.moved:
-            base, square = self._laid(view, message)
-            update = _flat([leaves[place] for place, _ in view.moved])
-            update = (update if update.dtype is base.dtype else update.to(base.dtype)).sub_(base)
-            length, along, sent = _plain(update.dot(update)), _plain(update.dot(base)), square
-            sketch = _sketch(update) if self.sketched else None
-        if view.new:
-            own = _flat([leaves[place] for place in view.new])
-            new = _plain(own.dot(own))
-        self._rows.append((length, along, sent, new))
-        self.sketches.append(sketch)
+        """Measure one answer against what its sender was sent, now or with those that follow."""
+        if self._view is None:
+            self._view = view_of(form, message)
+        leaves = trees.leaves(answer)
+        self._waiting.append((len(self._rows), leaves, message))
+        self._numbers += sum(map(Tensor.numel, leaves))
+        self.skip()
+        if self._numbers > TOGETHER:
+            self._measure()
 
     def skip(self) -> None:
         """Note an answer that cannot be measured."""
         self._rows.append((0.0, 0.0, 0.0, 0.0))
         self.sketches.append(None)
 
-    def _laid(self, view: View, message: Any) -> tuple[Tensor, Any]:
-        """Return the moved leaves of a message as one vector, and its square; a message to everybody is laid out once."""
-        if self._sent is None or self._sent[0] is not message or self._sent[1] is not view:
-            downs = trees.leaves(message)
-            base = _flat([downs[place] for _, place in view.moved])
-            self._sent = message, view, base, _plain(base.dot(base))
-        return self._sent[2], self._sent[3]
+    def _measure(self) -> None:
+        """Measure those that wait, each a row."""
+        waiting, view = self._waiting, self._view
+        self._waiting, self._numbers = [], 0
+        if not waiting or view is None:
+            return
+        none = torch.zeros(len(waiting), device=waiting[0][1][0].device) if waiting[0][1] else torch.zeros(len(waiting))
+        length = along = sent = new = none
+        if view.moved:
+            base, sent = self._laid(view, [message for _, _, message in waiting])
+            update = _rows([[leaves[place] for place, _ in view.moved] for _, leaves, _ in waiting])
+            update = update.sub_(base) if update.dtype is base.dtype else update - base
+            length, along = _dots(update, update), _dots(update, base)
+            if self.sketched:
+                for (place, _, _), row in zip(waiting, _sketched(update), strict=True):
+                    self.sketches[place] = row
+        if view.new:
+            own = _rows([[leaves[place] for place in view.new] for _, leaves, _ in waiting])
+            new = _dots(own, own)
+        found = torch.stack([each.double().expand(len(waiting)) for each in (length, along, sent, new)], 1)
+        for (place, _, _), row in zip(waiting, found.tolist() if found.device.type == "cpu" else found, strict=True):
+            self._rows[place] = row
+
+    def _laid(self, view: View, messages: Sequence[Any]) -> tuple[Tensor, Tensor]:
+        """Return the moved leaves of messages as rows, and their squares; a message to everybody is one row, laid out once."""
+        first = messages[0]
+        if any(message is not first for message in messages):
+            base = _rows([[trees.leaves(message)[place] for _, place in view.moved] for message in messages])
+            return base, _dots(base, base)
+        if self._sent is None or self._sent[0] is not first:
+            downs = trees.leaves(first)
+            base = _rows([[downs[place] for _, place in view.moved]])
+            self._sent = first, base, _dots(base, base)
+        return self._sent[1], self._sent[2]
 
     def exact(self, place: int, form: Form, answer: Any, message: Any) -> Measured:
         """Measure an answer once more in double precision: squares of large numbers overflow in single."""
-        wide = Measures(_views=self._views)
+        wide = Measures(_view=self._view)
         double = [trees.map(lambda leaf: leaf.double() if leaf.is_floating_point() else leaf, tree) for tree in (answer, message)]
         wide.take(form, *double)
+        (found,) = wide.found()
         self._rows[place] = wide._rows[0]
-        return wide.found()[0]
+        return found
 
     def found(self) -> list[Measured]:
         """Return the numbers of all answers, in the order in which they came."""
+        self._measure()
         return [_found(*map(float, row)) for row in self._rows]
 
 
@@ -114,31 +138,35 @@ def _found(length: float, along: float, sent: float, new: float) -> Measured:
     return Measured(length**0.5, sent**0.5, kept, size**0.5, new**0.5)
 
 
-def _plain(number: Tensor) -> Any:
-    """Return a number as it is cheapest: from the processor's memory at once, from an accelerator when all are there."""
-    return number.item() if number.device.type == "cpu" else number.double()
-
-
-def _flat(leaves: Sequence[Tensor]) -> Tensor:
-    """Return leaves as one new vector of at least single precision."""
-    made = torch.cat([leaf.reshape(-1) for leaf in leaves])
+def _rows(leaves: Sequence[Sequence[Tensor]]) -> Tensor:
+    """Return the leaves of each as a row of a new matrix, of at least single precision."""
+    made = torch.cat([leaf.reshape(-1) for own in leaves for leaf in own]).view(len(leaves), -1)
     return made if made.element_size() >= 4 else made.float()
 
 
-_SIGNS: dict[tuple[int, str], Tensor] = {}  # random signs for vectors of a length, the same in every process
+def _dots(one: Tensor, other: Tensor) -> Tensor:
+    """Return the inner products of rows; ``other`` may be one row for all."""
+    if len(one) == 1:
+        return one[0].dot(other[0].to(one.dtype))[None]
+    if one is not other and len(other) == 1:
+        return one @ other[0].to(one.dtype)
+    return (one * other).sum(1)
 
 
-def _sketch(update: Tensor) -> Tensor:
-    """Return a short vector whose inner products with others of its kind are, up to a few hundredths, those of the updates."""
-    count = update.numel()
-    where = (count, str(update.device))
+_SIGNS: dict[tuple[int, str, torch.dtype], Tensor] = {}  # random signs for vectors of a length, the same in every process
+
+
+def _sketched(updates: Tensor) -> Tensor:
+    """Return short rows whose inner products are, up to a few hundredths, those of the updates; which are used up."""
+    count = updates.shape[1]
+    where = (count, str(updates.device), updates.dtype)
     if where not in _SIGNS:
         _SIGNS.clear()
-        _SIGNS[where] = ((keys.bits(keys.key(0, "sketch"), count) & 1) * 2 - 1).to(torch.int8).to(update.device)
-    signed = update * _SIGNS[where]
+        _SIGNS[where] = ((keys.bits(keys.key(0, "sketch"), count) & 1) * 2 - 1).to(updates)
+    signed = updates.mul_(_SIGNS[where])
     if count <= SKETCH:
         return signed
     whole = count - count % SKETCH
-    made = signed[:whole].view(-1, SKETCH).sum(0)
-    made[: count - whole] += signed[whole:]
+    made = signed[:, :whole].reshape(len(updates), -1, SKETCH).sum(1)
+    made[:, : count - whole] += signed[:, whole:]
     return made
