@@ -158,6 +158,15 @@ def test_data_that_is_named_needs_no_stand_in() -> None:
         plans(papers.load("fedcp/table2"), Asked(("fedavg", "cifar100-dirichlet"), overrides=("data=digit",)))
 
 
+def test_another_network_keeps_the_projector_that_comes_with_the_compared_methods() -> None:
+    asked = Asked(("fedavg", "dualfed"), overrides=("data=digits", "model=mlp", "augment=false"))
+    made = {plan.row.id: plan.settings for plan in plans(papers.load("dualfed/table1"), asked)}
+    assert made["fedavg"] is not None and made["fedavg"].model.plain() == {"name": "mlp", "projector": 256}
+    assert made["dualfed"] is not None and made["dualfed"].model.plain() == "mlp"  # it inserts its own
+    without = plans(papers.load("dualfed/table1"), Asked(("fedavg",), overrides=(*asked.overrides, "model.projector=null")))[-1]
+    assert without.settings is not None and without.settings.model.options.get("projector") is None
+
+
 def test_an_estimate_counts_the_samples_that_are_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     settings = setting.load(None, ["data=cifar10", "model=cnn", "partition=dirichlet", "test=0.25", "validation=0.0"])
     assert estimate.samples(settings) == (45_000, 15_000)

@@ -126,6 +126,8 @@ def settings_of(recipe: Recipe, here: Flat, asked: Asked, laid: Sequence[tuple[s
         parse.apply(raw, key + value)
         if key == "data" and asked.fraction is not None:  # other data drops the options of the paper's, but not what was asked
             parse.apply(raw, f"data.fraction={asked.fraction}")
+        if key == "model" and here.get("model.projector"):  # another network drops the options of the paper's, but not its rows'
+            parse.apply(raw, f"model.projector={here['model.projector']}")
         if (key, value) == ("augment", "=false"):  # how the paper changes pictures goes with it
             raw["inputs"] = {
                 name: own for name, own in (raw.get("inputs") or {}).items() if name not in ("flip", "rotate", "crop")
