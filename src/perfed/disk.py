@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from safetensors import SafetensorError
 
-from .errors import RunError
+from .errors import InputError, RunError
 
 
 @contextmanager
@@ -76,6 +76,19 @@ def put_json(path: Path, content: Any, *, kept: str = "") -> None:
 def put_yaml(path: Path, content: Any, *, kept: str = "") -> None:
     """Write a value as YAML, as `put` does."""
     put(path, yaml.safe_dump(content, sort_keys=False).encode(), kept=kept)
+
+
+def get_yaml(path: Path) -> dict[str, Any]:
+    """Return the mapping in a YAML file, or say what is wrong with it."""
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read settings from '{path}': {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"'{path}' is not YAML: {str(error).splitlines()[0]}") from error
+    if not isinstance(found, dict):
+        raise InputError(f"'{path}' must hold settings as `key: value` lines")
+    return found
 
 
 def get_json(path: Path) -> Any:

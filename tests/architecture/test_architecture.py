@@ -109,9 +109,10 @@ def test_every_module_says_in_a_sentence_what_it_is() -> None:
         assert said and len(said.splitlines()[0]) > 10, path
 
 
-def test_help_waits_for_nothing_heavy() -> None:
+@pytest.mark.parametrize("module", ["cli.commands", "silos.flower.link"])
+def test_help_and_the_link_wait_for_nothing_heavy(module: str) -> None:
     heavy = ("torch", "numpy", "pandas", "sklearn", "matplotlib", "flwr")
-    code = f"import sys, perfed.cli.commands; print([m for m in {heavy} if m in sys.modules])"
+    code = f"import sys, perfed.{module}; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

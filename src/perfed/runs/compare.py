@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import advice
+from ..disk import get_yaml
 from ..errors import InputError
 from ..local.budget import Budget
 from ..machine import cores
@@ -88,7 +89,7 @@ def load(path: Path | str | None, overrides: Sequence[str] = ()) -> Lineup:
     ``methods=a,b`` are the methods, ``methods=a,a:field=value`` ``a`` and its variant, ``a.field=value`` holds for both, and
     ``a.budget.lr=0.1`` gives ``a`` a budget of its own.
     """
-    return read(parse.read_yaml(Path(path)) if path is not None else {}, overrides)
+    return read(get_yaml(Path(path)) if path is not None else {}, overrides)
 
 
 def read(raw: dict[str, Any], overrides: Sequence[str]) -> Lineup:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import chain
-from ..disk import get_object, hash_file, put, put_json, put_yaml, writing
+from ..disk import get_object, get_yaml, hash_file, put, put_json, put_yaml, writing
 from ..errors import RunError
 from . import forms, parse, proof
 from .experiment import Experiment
@@ -44,7 +44,7 @@ class RunFolder:
             inside = [found.path.name for found in self.inside(self.path)]
             hint = f", but holds {', '.join(inside)}: name one" if inside else f": it has no {SETTINGS} and {MANIFEST}"
             raise RunError(f"'{self.path}' is no run{hint}")
-        found = parse.build(parse.read_yaml(self.path / SETTINGS))
+        found = parse.build(get_yaml(self.path / SETTINGS))
         manifest = self.manifest
         earlier = {known["settings"] for known in manifest.get("earlier", ())}  # as it stood before the run was extended
         if found.digest() not in {manifest.get("settings"), *earlier}:
@@ -54,7 +54,7 @@ class RunFolder:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings as they stand in the file, unchecked: for reading runs that cannot be trained here."""
-        return parse.read_yaml(self.path / SETTINGS)
+        return get_yaml(self.path / SETTINGS)
 
     def put_experiment(self, experiment: Experiment) -> None:
         put_yaml(self.path / SETTINGS, experiment.plain())

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from .. import advice
+from ..disk import get_yaml
 from ..errors import InputError
 from ..federation import Federation
 from .choice import Choice
@@ -24,7 +25,7 @@ def load(path: Path | str | None, overrides: Sequence[str] = (), *, elsewhere: b
     """
     raw: dict[str, Any] = {}
     if path is not None:
-        raw = read_yaml(Path(path))
+        raw = get_yaml(Path(path))
     meant = advice.said(raw, overrides)
     for text in overrides:
         apply(raw, text, meant)
@@ -32,19 +33,6 @@ def load(path: Path | str | None, overrides: Sequence[str] = (), *, elsewhere: b
         advice.check_data(raw)
     effective(raw)
     return build(raw)
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Return the mapping in a YAML file, or say what is wrong with it."""
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read settings from '{path}': {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"'{path}' is not YAML: {str(error).splitlines()[0]}") from error
-    if not isinstance(found, dict):
-        raise InputError(f"'{path}' must hold settings as `key: value` lines")
-    return found
 
 
 def apply(raw: dict[str, Any], text: str, meant: Mapping[str, Any] | None = None, methods: Sequence[str] | None = None) -> None:

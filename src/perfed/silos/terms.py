@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..disk import get_yaml
 from ..errors import InputError, suggest
-from ..runs import parse
 from ..runs.choice import record
 
 
@@ -26,7 +26,7 @@ class Terms:
     @staticmethod
     def load(path: Path) -> "Terms":
         """Return the terms in a YAML file."""
-        found = parse.read_yaml(path)
+        found = get_yaml(path)
         for name in found:
             if name not in Terms.__dataclass_fields__:
                 raise suggest(f"entry in '{path}'", str(name), Terms.__dataclass_fields__)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from ...disk import get_yaml
 from ...errors import InputError, suggest
 from ...method.search import Space, written
 from ...methods import CATALOGUE
@@ -70,7 +71,7 @@ class Wanted:
 
 def load(path: Path | str | None, overrides: Sequence[str] = (), *, alone: bool = False) -> Wanted:
     """Return the race that a YAML file and words ask for; ``alone``: the tuning of one method, named by ``method=``."""
-    raw = parse.read_yaml(Path(path)) if path is not None else {}
+    raw = get_yaml(Path(path)) if path is not None else {}
     options = {name: raw.pop(name) for name in OPTIONS if name in raw}
     ranges, rest = dict(options.pop("search", None) or {}), list[str]()
     for text in overrides:

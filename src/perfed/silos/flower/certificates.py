@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import InputError, extra
 from .. import keep
-from ..terms import Terms
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -132,6 +131,8 @@ class Roster:
         self._known: dict[bytes, int] = {}
 
     def __call__(self) -> dict[bytes, int]:
+        from ..terms import Terms  # torch comes with it, which the link does without
+
         path = self.server / "server.yaml"
         if (now := path.stat().st_mtime_ns) != self._read:
             self._known, self._read = roster(self.server, Terms.load(path).numbers), now

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ...disk import get_yaml
 from ...errors import InputError, PerfedError, extra, install
 from ...runs import parse
 from .. import start
@@ -137,7 +138,7 @@ def _known(part: Path) -> Iterator[Finding]:
     if len(others) > 1:
         yield _finding(f"{part.name}/{start.FILE}", "wrong", "the silos' files differ; copy one of them to all")
     settings = parse.load(server / "experiment.yaml", elsewhere=True)
-    seeded = bool(parse.read_yaml(server / "server.yaml").get("seeded_private"))
+    seeded = bool(get_yaml(server / "server.yaml").get("seeded_private"))
     try:
         SitePolicy.load(part / "policy.yaml").admit(settings, seeded)
     except Refused as refused:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ...disk import get_json, put_json, put_yaml
+from ...disk import get_json, get_yaml, put_json, put_yaml
 from ...errors import InputError, RunError, suggest
 from ...runs import parse
 from ...runs.experiment import Experiment
@@ -86,7 +86,7 @@ def retrain(folder: Path, name: str) -> dict[str, Any]:
         raise RunError(f"'{server / 'runs' / new}' is there already; `perfed deploy run {server}` goes on with it")
     if not any(number < len(_facts(former.seed(seed))) for seed in settings.seeds):
         raise InputError(f"{name} had no part in '{former.path}': there is nothing to retrain")
-    raw = parse.read_yaml(server / "experiment.yaml")
+    raw = get_yaml(server / "experiment.yaml")
     put_yaml(server / "experiment.yaml", raw | {"name": new})
     run = Conductor(server, _Nowhere()).run
     begins = {seed: _begin(former.seed(seed), run.seed(seed), number, settings, terms, seed) for seed in settings.seeds}
@@ -137,7 +137,7 @@ def _opened(folder: Path) -> tuple[Path, Terms, Experiment]:
 
 
 def _put(server: Path, terms: Terms, **changed: Any) -> None:
-    put_yaml(server / "server.yaml", parse.read_yaml(server / "server.yaml") | changed)
+    put_yaml(server / "server.yaml", get_yaml(server / "server.yaml") | changed)
     Terms.load(server / "server.yaml")
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from ...disk import get_yaml
 from ...errors import InputError, RunError, extra
 from ...runs import parse
 from ...runs.experiment import Experiment
@@ -146,7 +147,7 @@ class Follower:
 def follow(server: Path, mark: str, children: Sequence[Child] = (), on_line: OnLine | None = None) -> Path:
     """Run the experiment to its end, tending the children meanwhile; return the run's folder."""
     settings = parse.load(server / "experiment.yaml", elsewhere=True)
-    silos = parse.read_yaml(server / "server.yaml").get("silos")
+    silos = get_yaml(server / "server.yaml").get("silos")
     watch = Follower(server, settings.model_copy(update={"clients": silos}), on_line)
     stopped = server / "stopped.txt"
     for _ in range(_TRIES):
