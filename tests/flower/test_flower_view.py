@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ pytest.importorskip("flwr")
 
 from faraway import Here, folders
 
+import perfed
 from perfed.cli.deploy import _told
 from perfed.errors import InputError
 from perfed.silos.conductor import Conductor
@@ -46,7 +48,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_status_tells_silos_rounds_and_who_was_missing_why(place: Path) -> None:
     found = status(place)
     assert (found["link"], found["state"], found["round"], found["rounds"]) == ("not reached", "finished", 2, 2)
-    assert 300 < found["certificate_days"] < 366
+    assert 300 < found["certificate_days"] < 366 and found["version"] == perfed.__version__
+    assert [s["torch"] for s in found["silos"]] == [version("torch")] * 3
     assert [s["last_answer"] for s in found["silos"]] == [2, 2, None]
     assert [s["missed"] for s in found["silos"]] == [0, 0, 3]
     assert "missing in round 2: not at the link for" in found["silos"][2]["note"]
@@ -55,8 +58,16 @@ def test_the_status_tells_silos_rounds_and_who_was_missing_why(place: Path) -> N
 
 def test_the_status_is_shown_as_a_table_and_as_json(place: Path) -> None:
     said = command("deploy", "status", str(place))
-    assert said.returncode == 0 and "round 2 of 2" in said.stdout and "not at the link" in said.stdout, said
+    assert (
+        said.returncode == 0 and "run finished, round 2 of 2; certificate" in said.stdout and "not at the link" in said.stdout
+    ), said
     assert json.loads(command("deploy", "status", str(place), "--json").stdout)["rounds"] == 2
+
+
+def test_before_its_first_start_a_deployment_is_not_called_stopped(tmp_path: Path) -> None:
+    layout.init(tmp_path / "d", 1, layout.Address(port=18998), ["data.fraction=0.3"])
+    found = status(tmp_path / "d")
+    assert (found["state"], found["round"], found["silos"][0]["state"]) == ("not started", None, "unknown")
 
 
 def test_a_silos_part_has_no_status(place: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .output import emit, note, progress, table, words
+from .output import clear, emit, note, progress, table, words
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
@@ -90,6 +90,8 @@ def status(
 
     while True:
         found = status(folder)
+        if watch and not json:
+            clear()
         emit(found, json, lambda found=found: _status(found))  # type: ignore[misc]
         if not watch:
             return
@@ -97,16 +99,22 @@ def status(
 
 
 def _status(found: dict[str, Any]) -> None:
-    left = "" if found["seconds_left"] is None else f", about {found['seconds_left']:.0f} s left"
+    from ..units import spoken
+
+    over = found["seconds_left"] is None or found["state"] == "finished"
+    left = "" if over else f", about {spoken(found['seconds_left'])} left"
     at = "before its first round" if found["round"] is None else f"round {found['round']} of {found['rounds']}{left}"
-    note(f"link {found['link']}; run {found['state']}, {at}; certificate: {found['certificate_days']:.0f} days", out=True)
+    link = f"perfed {found['version']}; link {found['link']}"
+    note(f"{link}; run {found['state']}, {at}; certificate: {found['certificate_days']:.0f} days", out=True)
     rows = []
     for one in found["silos"]:
-        since = "" if one["since"] is None else f"{one['since']:.0f} s"
+        since = "" if one["since"] is None else spoken(one["since"])
         samples = "" if one["samples"] is None else str(sum(one["samples"]))
         last = "" if one["last_answer"] is None else str(one["last_answer"])
-        rows.append([one["silo"], one["name"] or "", one["state"], since, samples, last, one["missed"], one["note"]])
-    table(["silo", "name", "state", "for", "samples", "last answer", "missed", "note"], rows)
+        rows.append(
+            [one["silo"], one["name"] or "", one["state"], since, one["torch"] or "", samples, last, one["missed"], one["note"]]
+        )
+    table(["silo", "name", "state", "for", "torch", "samples", "last answer", "missed", "note"], rows)
 
 
 @app.command()

@@ -58,6 +58,12 @@ def note(text: str, *, out: bool = False) -> None:
     print(text, file=sys.stdout if out else sys.stderr)
 
 
+def clear() -> None:
+    """Begin a terminal's screen anew; what is no terminal keeps every look."""
+    if sys.stdout.isatty():
+        print("\033[H\033[J", end="")
+
+
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print a table."""
     from rich.console import Console

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ... import __version__
 from ...disk import get_json
 from ...errors import InputError
 from ...runs import parse
@@ -34,13 +35,20 @@ def status(folder: Path) -> dict[str, Any]:
     return {
         "link": "up" if up else "not reached",
         "run": str(run) if run else None,
-        "state": "running" if busy(server) else "finished" if seeds and all(s["finished"] for s in seeds) else "stopped",
+        "version": __version__,
+        "state": _state(busy(server), seeds),
         "round": current["round"] if current else None,
         "rounds": settings.rounds,
         "seconds_left": current["seconds_left"] if current else None,
         "certificate_days": round(certificates.days_left(server / "server.crt"), 1),
         "silos": [_silo(i, nodes.get(f"silo-{i}"), current) for i in terms.numbers],
     }
+
+
+def _state(running: bool, seeds: list[dict[str, Any]]) -> str:
+    if running or not seeds:
+        return "running" if running else "not started"
+    return "finished" if all(s["finished"] for s in seeds) else "stopped"
 
 
 def _nodes(server: Path) -> dict[str, Any]:
