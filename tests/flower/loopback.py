@@ -59,7 +59,7 @@ class Loopback:
     def __init__(self, folder: Path, silos: int, deadline: float = 300.0, ordinary: bool = False) -> None:
         self.folder, self.mark, self.silos, self.ordinary = folder, operate.fresh_mark(), silos, ordinary
         terms = {"deadline": deadline, "least": 1, "gone": 200, "seeded_private": True}
-        layout.init(folder, silos, layout.Address(port=free_port(silos + 1)), ["data.fraction=0.3"], terms=terms)
+        layout.init(folder, silos, layout.Address(port=free_port(silos + 2)), ["data.fraction=0.3"], terms=terms)
         self.server = folder / "server"
         self.children: list[Child] = []
         self.watched = folder / "watched.txt"

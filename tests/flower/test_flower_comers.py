@@ -15,15 +15,16 @@ from perfed.data import load
 from perfed.disk import get_json
 from perfed.silos.config import SiloConfig
 from perfed.silos.flower import membership, operate
+from perfed.silos.flower.status import status
 from perfed.silos.silo import Silo
 
 pytest.importorskip("flwr")
 pytestmark = pytest.mark.flower
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Loopback]:
-    yield from deployed(tmp_path / "d", False)
+@pytest.fixture(params=[False, True], ids=["quick", "supernode"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Loopback]:
+    yield from deployed(tmp_path / "d", request.param)
 
 
 def oslo(place: Loopback) -> None:
@@ -31,9 +32,10 @@ def oslo(place: Loopback) -> None:
     samples, rows = load("digits"), torch.arange(3, 600, 7)
     np.savez(place.folder / "own.npz", x=samples.x[rows].numpy(), y=samples.y[rows].numpy(), classes=np.array(samples.classes))
     own = membership.add(place.folder, "Oslo", {"name": f"npz:{place.folder / 'own.npz'}"}, {"scores": True})
-    (child,) = operate.silo(own, place.mark)
-    place.children.append(child)
-    child.start()
+    new = operate.silo(own, place.mark, place.ordinary)
+    place.children += new
+    for child in new:
+        child.start()
 
 
 def test_a_fourth_silo_comes_when_the_experiment_is_over_and_has_its_model(place: Loopback) -> None:
@@ -48,13 +50,16 @@ def test_a_fourth_silo_comes_when_the_experiment_is_over_and_has_its_model(place
         if notes.exists():
             break
     assert get_json(notes)["3"]["name"] == "Oslo" and final(run / "seed-0") == before
+    told = status(place.folder)["silos"][3]
+    assert (told["name"], told["state"]) == ("Oslo", "online") and "joined after round 2" in told["note"], told
     model, _, _ = Silo(SiloConfig.load(place.folder / "silo-3" / "silo.yaml")).model()
     assert model.name == "Oslo" and model.number == 2
 
 
 def test_a_fourth_silo_comes_into_a_running_experiment_and_leaves_it(place: Loopback) -> None:
     experiment = place.server / "experiment.yaml"
-    experiment.write_text(yaml.safe_dump(yaml.safe_load(experiment.read_text()) | {"rounds": 100}))
+    count = 10 if place.ordinary else 100  # it is there after seconds, which are many rounds of quick silos
+    experiment.write_text(yaml.safe_dump(yaml.safe_load(experiment.read_text()) | {"rounds": count}))
     for policy in place.folder.glob("silo-*/policy.yaml"):
         policy.write_text(yaml.safe_dump(yaml.safe_load(policy.read_text()) | {"rounds": 100, "daily": 1000}))
     steps = iter(["come", "leave"])

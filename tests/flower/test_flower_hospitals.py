@@ -53,10 +53,13 @@ def test_the_commands_of_the_page_end_in_models_that_are_used(tmp_path: Path) ->
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     environment = os.environ | {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    said = ""
     for line in typed[1:]:
         line += f" --port {port}" if " init " in line else ""  # other tests may be at work on the usual one
         done = subprocess.run(line, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+        said += done.stdout
+    assert "Bern joined after round 20 and has its model" in said
     assert right(tmp_path / "answers.csv", tmp_path / "known.csv") > 0.8
     assert right(tmp_path / "bern-answers.csv", tmp_path / "known.csv") > 0.7
     server = b"".join(path.read_bytes() for path in (tmp_path / "study" / "server").rglob("*") if path.is_file())

@@ -36,11 +36,12 @@ def rule(server: Path, port: int, link: int) -> str:
     return str(found)
 
 
-def test_through_the_proxy_only_the_fleets_routes_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("ordinary", [False, True], ids=["quick", "supernode"])
+def test_through_the_proxy_only_the_fleets_routes_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ordinary: bool) -> None:
     import httpx
 
     monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
-    place = Loopback(tmp_path / "d", 2)
+    place = Loopback(tmp_path / "d", 2, ordinary=ordinary)
     link = address(place.server)["port"]
     port = link + 50
     own = tmp_path / "nginx"

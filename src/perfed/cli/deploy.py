@@ -263,6 +263,8 @@ def _told(on_round: Any, rounds: int) -> Any:
 def _show(run: Path, json: bool) -> None:
     from ..disk import get_json
     from ..evaluate.metrics import known
+    from ..runs.folder import RunFolder
+    from ..silos.arrivals import joined
 
     path = run / "summary.json"
     found: dict[str, Any] = get_json(path) if path.exists() else {"run": str(run)}
@@ -271,6 +273,9 @@ def _show(run: Path, json: bool) -> None:
         if "accuracy" in found and found["accuracy"]["last"]:
             score = known(found.get("main", "accuracy")).title
             note(f"{score} {found['accuracy']['last']['weighted']['mean']:.4f} after the last round", out=True)
+        for seed in RunFolder(run).seeds.values():
+            for told in joined(seed).values():
+                note(f"{told['name']} joined after round {told['round']} and has its model", out=True)
         note(f"run: {run}", out=True)
 
     emit(found, json, show)

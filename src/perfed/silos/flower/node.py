@@ -1,6 +1,7 @@
 """A silo's process: speaks the engine's Fleet interface and answers with the silo's own code; nothing sent is executed."""
 
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -8,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,19 @@ log = logging.getLogger("perfed.silo")
 
 _HELD = 20.0  # seconds that the link may hold a question for messages
 _IDLE = 3.0  # seconds between questions to a link that does not hold them, when nothing happens
+_LOADED = (  # what a silo needs to speak, loaded before there is a process for each
+    "cryptography.hazmat.primitives.serialization",
+    "flwr.app",
+    "flwr.common.serde",
+    "flwr.proto.fleet_pb2",
+    "flwr.proto.heartbeat_pb2",
+    "flwr.supercore.inflatable.inflatable_utils",
+    "flwr.supercore.interceptors.http.runtime_version",
+    "flwr.supernode.fleet_http_client",
+    "flwr.supernode.node_auth_http_interceptor",
+    "httpcore",
+    "numpy.ma",
+)
 _ACTIVE = 60.0  # seconds after a message during which more are expected soon
 
 
@@ -189,9 +204,11 @@ def _stop(number: int, frame: Any) -> None:
 
 def main(folders: list[Path]) -> None:
     """Serve a silo; several on one machine share what is loaded, a process each."""
-    import flwr.app  # noqa: F401
-    import flwr.supernode.fleet_http_client  # noqa: F401
     import torch
+
+    for name in _LOADED:
+        import_module(name)
+    gc.freeze()  # collections leave alone what the processes share
 
     torch.set_num_threads(1)
     signal.signal(signal.SIGTERM, _stop)

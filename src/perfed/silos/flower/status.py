@@ -10,6 +10,7 @@ from ...disk import get_json
 from ...errors import InputError
 from ...runs import parse
 from ...runs.folder import RunFolder, SeedFolder
+from ..arrivals import joined
 from ..keep import busy
 from ..terms import Terms
 from . import certificates
@@ -79,6 +80,7 @@ def _seed(folder: SeedFolder, rounds: int) -> dict[str, Any]:
         "lines": lines,
         "facts": facts,
         "refused": _lines(folder.refusals),
+        "joined": joined(folder),
     }
 
 
@@ -88,11 +90,13 @@ def _silo(number: int, node: Any, seed: dict[str, Any] | None) -> dict[str, Any]
     if node:
         moment = node.last_activated_at if node.status == "online" else node.last_deactivated_at
         found["since"] = _ago(moment)
-    facts = (seed["facts"][number] if seed and number < len(seed["facts"]) else None) or {}
+    later = seed["joined"].get(str(number), {}) if seed else {}
+    facts = (seed["facts"][number] if seed and number < len(seed["facts"]) else None) or later
     answered = [line["round"] for line in seed["lines"] if str(number) in line.get("seconds_silos", {})] if seed else []
     missing = [line for line in seed["lines"] if str(number) in line.get("missing", {})] if seed else []
     refused = [line for line in seed["refused"] if line["client"] == number] if seed else []
-    notes = [f"missing in round {line['round']}: {line['missing'][str(number)]}" for line in missing[-1:]]
+    notes = [f"joined after round {later['round']} and has its model"] if later else []
+    notes += [f"missing in round {line['round']}: {line['missing'][str(number)]}" for line in missing[-1:]]
     notes += [f"refused in round {line['round']}: {line['why']}" for line in refused[-1:]]
     return found | {
         "name": facts.get("name"),
