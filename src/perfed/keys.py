@@ -26,8 +26,16 @@ def fold(key: Tensor, *data: int | str | Tensor) -> Tensor:
     """Return a key that depends on ``key`` and on everything in ``data``."""
     for item in data:
         number = zlib.crc32(item.encode()) if isinstance(item, str) else item
-        key = _scramble(key + _GOLDEN * torch.as_tensor(number + 1, dtype=torch.int64, device=key.device))
+        if isinstance(number, Tensor):
+            key = _scramble(key + _GOLDEN * torch.as_tensor(number + 1, dtype=torch.int64, device=key.device))
+        else:  # as a number, not as a tensor that would have to be sent to the key's device
+            key = _scramble(key + _wrapped(_GOLDEN * (number + 1)))
     return key
+
+
+def _wrapped(number: int) -> int:
+    """Return a number as 64 bits with a sign hold it."""
+    return (number + 2**63) % 2**64 - 2**63
 
 
 def bits(key: Tensor, count: int) -> Tensor:

@@ -64,7 +64,7 @@ def _processor() -> str:
     return platform.processor()
 
 
-def device(name: str) -> None:
+def device(name: str, setting: str = "device") -> None:
     """Refuse a device that torch does not have here."""
     import torch
 
@@ -78,7 +78,7 @@ def device(name: str) -> None:
         raise InputError(f"no device '{name}'; {hint}")
     if not (number == "" or number.isdigit()) or int(number or 0) >= kinds[kind]:
         here = ", ".join(own for own, count in kinds.items() if count)
-        raise InputError(f"device={name}: there is no such device here; torch finds {here} (`perfed doctor` says more)")
+        raise InputError(f"{setting}={name}: there is no such device here; torch finds {here} (`perfed doctor` says more)")
 
 
 def checkup() -> dict[str, Any]:

@@ -39,7 +39,7 @@ EXAMPLES = {
     "data.client": "hospital", "data.columns": "columns.json", "data.decimal": ",", "data.domains": "art_painting,photo",
     "data.drop": "patient,comment", "data.label": "diagnosis", "data.missing": "-999,unknown", "data.scale": "client",
     "data.size": "64", "data.standardise": "hospital,hospital", "data.task": "regression", "data.test": "is_test",
-    "data.text": "review", "device": "cuda",
+    "data.text": "review", "device": "cuda", "devices": "cuda:0,cuda:1",
     "engine.gpus": "0.25", "engine.memory": "8", "inputs.mean": "60,120,0.5", "inputs.size": "32", "inputs.std": "10,20,0.1",
     "keep": "best", "method": "fedcp", "method.step": "0.01", "model": "cnn",
     "model.adapters": "query,value", "model.alpha": "16", "model.rank": "8", "model.sha256": "9f86d081884c7d65",

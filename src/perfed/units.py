@@ -12,7 +12,9 @@ def unit(most: float) -> tuple[int, str]:
 def weighed(count: float) -> str:
     """Return a number of bytes as people say it."""
     size, name = unit(count)
-    return f"{count / size:.3g} {name}" if count >= size else f"{count:.0f} B"
+    if count < size:
+        return f"{count:.0f} B"
+    return f"{count / size:.3g} {name}" if count < 999 * size else f"{count / size:,.0f} {name}"
 
 
 def spoken(duration: float) -> str:

@@ -54,6 +54,7 @@ _SETTINGS = {  # a setting, and what other tools call it
     "partition.classes_per_client": "shards num_classes_per_client class_per_client shard_per_user",
     "seeds": "seed random_seed random_state times num_seeds trials",
     "device": "gpu cuda device_id use_gpu gpus no_cuda",
+    "devices": "device_ids gpu_ids visible_devices cuda_visible_devices",
     "workers": "num_workers n_jobs jobs processes cores cpus num_cpus threads",
     "transport": "backend",
     "engine": "executor launcher scheduler",

@@ -1,5 +1,6 @@
 """A command that trains: says where it writes, how far it is, and how to go on after a stop."""
 
+import logging
 import os
 import shlex
 import signal
@@ -44,7 +45,7 @@ def attended(total: int | None, what: str, again: str = "nothing was begun") -> 
 
     found = Attended(again)
     try:
-        with _terminable(), shown(total, what) as on_round:
+        with _terminable(), _overheard(), shown(total, what) as on_round:
             found.on_round, found.expect = on_round, getattr(on_round, "expect", None)
             yield found
     except KeyboardInterrupt:
@@ -71,6 +72,34 @@ def reached(folder: Path) -> str:
         return "before the first round was kept"
     last = max(began)
     return f"after round {began[last]}" + (f" of seed {last}" if len(rounds) > 1 else "")
+
+
+class _Lines(logging.Handler):
+    """Says what is logged: warnings always, the rest once, and not again in every worker."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.own, self.said = os.getpid(), set[str]()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.levelno >= logging.WARNING or (os.getpid() == self.own and text not in self.said):
+            self.said.add(text)
+            note(text)
+
+
+@contextmanager
+def _overheard() -> Iterator[None]:
+    """Let the log `perfed` be read on standard error, unless it was set to be quiet or louder."""
+    log, lines = logging.getLogger("perfed"), _Lines()
+    before = log.level
+    log.addHandler(lines)
+    log.setLevel(before or logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(lines)
+        log.setLevel(before)
 
 
 @contextmanager

@@ -75,7 +75,7 @@ def run(settings: Words = None, prepare: Prepare = False, json: Json = False) ->
     """Train one method over its seeds and keep the record in a folder.
 
     Common settings: method, method.*, model, data, partition, partition.*, clients, rounds, seeds, budget.lr|epochs|
-    batch_size|momentum|weight_decay, sampling.ratio, transport, workers, device, out.
+    batch_size|momentum|weight_decay, sampling.ratio, transport, workers, device, devices, out.
     """
     from ..runs import parse
     from ..runs.run import run as train

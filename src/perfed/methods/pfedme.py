@@ -64,7 +64,7 @@ class PFedMe(Method[Params, Params, Params, Params]):
         w = personal = down
         for batch in data.epochs(self.budget.epochs):
             personal = self._solve(task, personal, w, batch)
-            live = torch.ones(()).to(batch.y.device) if batch.mask is None else batch.mask.amax()
+            live = torch.ones((), device=batch.y.device) if batch.mask is None else batch.mask.amax()
             pull = self.budget.lr * self.spring * live  # a batch of pure padding pulls nothing
             w = {k: v if trees.is_state(k) else torch.lerp(w[k], v, pull.to(v.dtype)) for k, v in personal.items()}
         return w, personal

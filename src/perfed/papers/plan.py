@@ -178,7 +178,7 @@ def _client(reading: Reading, published: Flat, made: Experiment) -> tuple[str, i
     return ("", place) if place < len(domains) else (f"{made.data.name} has only {len(domains)} domains", None)
 
 
-HOW = ("transport", "workers", "device", "checkpoint", "memory", "engine")  # change how a cell runs, not what
+HOW = ("transport", "workers", "device", "devices", "checkpoint", "memory", "engine")  # change how a cell runs, not what
 _OF_DATA = ("data", "model", "inputs", "clients", "partition.classes")
 
 

@@ -122,7 +122,7 @@ def run(work: Work, on_round: OnRound | None = None, note: Note | None = None) -
         settings.engine.check()
     with ExitStack() as locks:
         workers = min(work.workers or cores(), count)
-        if any(settings.device != "cpu" for settings in todo.values()):
+        if any(settings.device != "cpu" or settings.devices for settings in todo.values()):
             workers = 1
         engine = next((settings.engine for settings in todo.values()), None)
         parallel.train(_cells(work, todo, locks, note), workers, on_round, refused, done, engine)

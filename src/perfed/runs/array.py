@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..disk import locked
-from ..errors import RunError, suggest
+from ..errors import InputError, RunError, suggest
 from .folder import SETTINGS, CompareFolder, RunFolder
 from .race.folder import RaceFolder
 from .run import known, reshared, train
@@ -73,6 +73,10 @@ def train_one(folder: Path, name: str, on_round: OnRound | None = None, workers:
     own = there[name]
     if own.state != "done":
         asked = known(own.run)
+        if workers is not None and asked.devices:
+            raise InputError(
+                f"this cell has a worker for each of devices={','.join(asked.devices)}; leave out the number of workers"
+            )
         if workers is not None or asked.transport != "pooled":
             asked = asked.but(workers=workers or 1)
         train(own.run, asked, own.seed, reshared(own.run, asked), on_round)

@@ -215,6 +215,8 @@ def split_of(experiment: Experiment, samples: Samples, seed: int) -> Split:
 def federation_of(experiment: Experiment, samples: Samples, split: Split, seed: int) -> Federation:
     """Return the clients' data ready for training, with the vocabulary of their training texts where there are any."""
     machine.device(experiment.device)
+    for name in experiment.devices:
+        machine.device(name, "devices")
     given = experiment.data.made
     if isinstance(given, Federation):
         if experiment.unseen and given.vocabulary is not None:

@@ -223,5 +223,5 @@ def train(
 
 def workers(asked: Experiment, cells: int) -> int:
     """Return how many cells are trained at once: as many as there are cores, unless clients share these out themselves."""
-    together = asked.transport not in ("pooled", "ray") and asked.device == "cpu"
+    together = asked.transport not in ("pooled", "ray") and asked.device == "cpu" and not asked.devices
     return min(asked.workers or cores(), cells) if together else 1

@@ -23,7 +23,9 @@ from .choice import Choice, name_of, record, recorded, sentence
 from .engine import Engine
 
 # what changes how a run is done, not what it is
-_ELSEWHERE = ("transport", "workers", "device", "out", "name", "checkpoint", "snapshots", "keep", "memory", "track", "engine")
+_ELSEWHERE = (
+    *("transport", "workers", "device", "devices", "out", "name", "checkpoint", "snapshots", "keep", "memory", "track", "engine"),
+)
 # what version 0.1.0 did not have: at its default it leaves a digest as it was
 _SINCE = ("metrics", "choose", "protocol", "unseen", "join", "loss", "privacy", "admission", "suspend", "attack")
 _BUDGET_SINCE = ("steps", "balance")
@@ -74,6 +76,7 @@ class Experiment(BaseModel):
         transport: what carries messages; ``auto`` takes serial or pooled, which come to the same bits.
         workers: processes of the pooled transport; by default one per core.
         device: ``cpu``, ``cuda``, ``cuda:1`` or ``mps``.
+        devices: where the pooled transport trains, one worker each, such as ``cuda:0,cuda:1``; the server stays on the CPU.
         out: the folder in which run folders are made.
         name: of the run's folder; by default method, data and a hash.
         checkpoint: seconds between checkpoints; 0 writes one every round.
@@ -131,6 +134,7 @@ class Experiment(BaseModel):
     transport: Literal["auto", "serial", "pooled", "stacked", "ray"] = "auto"  # auto: serial or pooled, same bits
     workers: int | None = None  # None: one per core
     device: str = "cpu"  # or cuda, cuda:1, mps
+    devices: tuple[str, ...] = ()  # of the pooled transport: one worker on each, such as cuda:0,cuda:1
     out: Path = Path("runs")  # the folder in which run folders are made
     name: str | None = None  # of the run's folder; None: method, data and a hash
     checkpoint: float = 30.0  # seconds between checkpoints; 0 writes one every round
@@ -157,7 +161,7 @@ class Experiment(BaseModel):
         except ValidationError as wrong:
             raise sentence(wrong, "") from wrong
 
-    @field_validator("seeds", "metrics", "track", mode="before")
+    @field_validator("seeds", "metrics", "track", "devices", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
         if isinstance(value, str):
@@ -186,6 +190,7 @@ class Experiment(BaseModel):
             raise InputError("engine=ray spreads the cells of a study and transport=ray the clients of a run; choose one of them")
         if self.transport != "ray":
             self.engine.needed()
+        self._check_devices()
         if not 0 < self.test < 1:
             raise InputError(f"test must be above 0 and below 1, got {self.test:g}: without test samples nothing can be scored")
         named = {name_of(metric) for metric in self.metrics}
@@ -206,6 +211,20 @@ class Experiment(BaseModel):
             raise InputError(f"unseen is a share below 1, a number of clients, or their names, got {self.unseen}; 0.2 is a fifth")
         if not self.unseen and self.join.every:
             raise InputError("join.every says how often unseen clients are tested; keep some out, such as unseen=0.2")
+
+    def _check_devices(self) -> None:
+        if not self.devices:
+            return
+        said = f"devices={','.join(self.devices)} gives transport=pooled a worker on each"
+        if self.transport not in ("auto", "pooled"):
+            raise InputError(f"{said}, and {self.transport} has none; leave out one of the two")
+        if self.workers is not None or self.device != "cpu":
+            other = "workers" if self.workers is not None else "device"
+            raise InputError(f"{said}, and its server is on the CPU; leave out {other}")
+        if self.engine.name == "ray":
+            raise InputError(f"{said} on this machine; on a Ray cluster engine.gpus says what a cell gets")
+        if len({name.partition(":")[0] for name in self.devices}) > 1:
+            raise InputError(f"{said}; of two kinds they would round differently, and who trains where is left to chance")
 
     @property
     def own(self) -> dict[str, str]:

@@ -120,7 +120,7 @@ class Seed:
     def transport(self, name: str, why: str = "") -> tuple[Transport, dict[str, Any]]:
         """Return a transport for this seed and why it was taken; ``why`` where that is known already."""
         asked = self.made.experiment
-        found, reason = choose(self.made.site, self.store, name, asked.workers, asked.engine.address)
+        found, reason = choose(self.made.site, self.store, name, asked.workers, asked.engine.address, asked.devices)
         return found, {"why": why} if why else reason
 
     def train(self, transport: Transport, on_round: OnRound | None = None, stop: Stop | None = None) -> str:

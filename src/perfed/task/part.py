@@ -148,6 +148,10 @@ class Part:
         start, fixed = (own if keep else {k: v.to("meta") for k, v in own.items()} for own in (self.start, self.fixed))
         return replace(self, skeleton=self.skeleton.hollow(), start=start, fixed=fixed)
 
+    def to(self, device: torch.device | str) -> "Part":
+        """Return this part with its start and what is frozen on a device; the module's own tensors are never computed with."""
+        return replace(self, start=trees.to(self.start, device), fixed=trees.to(self.fixed, device))
+
     def again(self) -> nn.Module:
         """Return a module of the same architecture, freshly drawn."""
         module = copy.deepcopy(self.skeleton.training).cpu()

@@ -124,6 +124,24 @@ class Task(Fits):
         body, head = (part.hollow(keep=False) for part in (self.body, self.head))
         return replace(self, body=body, head=head, parts={name: part.hollow(keep=True) for name, part in self.parts.items()})
 
+    def to(self, device: torch.device | str) -> "Task":
+        """Return this task with its start, its frozen tensors and what methods inserted on a device.
+
+        Args:
+            device: Such as ``cpu`` or ``cuda``.
+
+        Returns:
+            The same task, elsewhere.
+
+        Example:
+            >>> from perfed.testing import task
+            >>> task().to("meta").device
+            device(type='meta')
+        """
+        body, head = self.body.to(device), self.head.to(device)
+        parts = {name: part.to(device) for name, part in self.parts.items()}
+        return replace(self, body=body, head=head, parts=parts, device=torch.device(device))
+
     @property
     def fixed(self) -> Params:
         """The network's frozen tensors, which no method sees and nothing sends."""

@@ -1,7 +1,7 @@
 """Which transport to take: the one that was asked for, or by a rule that never changes a bit of what comes out."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import nn
@@ -25,7 +25,9 @@ _PADDED = 2.0  # steps computed for each that counts, above which waiting for th
 _SLOW = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.RNNBase, nn.Embedding, nn.EmbeddingBag, nn.MultiheadAttention)
 
 
-def choose(site: Site, store: Store, name: str, workers: int | None, address: str = "auto") -> tuple[Transport, dict[str, Any]]:
+def choose(
+    site: Site, store: Store, name: str, workers: int | None, address: str = "auto", devices: Sequence[str] = ()
+) -> tuple[Transport, dict[str, Any]]:
     """Return a transport and why it was taken.
 
     ``auto`` takes the workers where there are several, else clients one after another. Both come to the same bits, so what is
@@ -33,7 +35,7 @@ def choose(site: Site, store: Store, name: str, workers: int | None, address: st
     """
     makers: dict[str, Callable[[Site, Store], Transport]] = {
         "serial": Serial,
-        "pooled": lambda site, store: Pooled(site, store, workers),
+        "pooled": lambda site, store: Pooled(site, store, workers, devices=devices),
         "stacked": Stacked,
         "ray": lambda site, store: Rayed(site, store, workers, address),
     }
@@ -42,6 +44,8 @@ def choose(site: Site, store: Store, name: str, workers: int | None, address: st
         return makers[name](site, store), {"why": "asked for"}
     if name != "auto":
         raise InputError(f"transport must be auto, {', '.join(makers)}, got '{name}'")
+    if devices:
+        return makers["pooled"](site, store), {"why": f"a process for each of {', '.join(devices)}"}
     alone = _alone(site, workers)
     if alone:
         return Serial(site, store), {"why": f"{alone}; pooled would come to the same bits"}

@@ -15,10 +15,10 @@ from .. import trees
 from ..errors import InputError, PerfedError, RunError
 from ..evaluate.scores import Score
 from ..machine import cores
-from ..server import Uploads, broadcast, in_turn
+from ..server import in_turn
 from ..trees import Tree
-from ..wire import Ledger
 from .arena import Arena
+from .simulated import Simulated
 from .site import ClientError, Site
 from .store import Store
 
@@ -45,39 +45,39 @@ class _Worker(NamedTuple):
     outbox: list[Arena]
 
 
-class Pooled:
-    """Trains and scores clients in ``workers`` processes that were forked from this one."""
+class Pooled(Simulated):
+    """Trains and scores clients in processes that were forked from this one: so many ``workers``, or one per device."""
 
     name = "pooled"
 
-    def __init__(self, site: Site, store: Store, workers: int | None = None, *, reserve: int = 4 << 30) -> None:
+    def __init__(
+        self, site: Site, store: Store, workers: int | None = None, *, devices: Sequence[str] = (), reserve: int = 4 << 30
+    ) -> None:
         if site.task.device.type != "cpu" or sys.platform != "linux":
-            raise InputError("transport=pooled shares memory between forked CPU processes on Linux; use serial or stacked here")
+            raise InputError(
+                "transport=pooled shares memory between forked processes on Linux, and its server is on the CPU; "
+                "devices=cuda:0,cuda:1 has it train on GPUs, serial and stacked train on one"
+            )
+        if any(name.startswith("cuda") for name in devices) and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            raise InputError("a forked worker cannot use a GPU that this process has used before; train in a process of its own")
         if workers is not None and workers < 1:
             raise InputError(f"workers must be at least 1, got {workers}")
-        self.site, self.store, self.ledger = site, store, Ledger(site.withheld)
-        self.after: dict[int, Score] = {}
+        super().__init__(site, store)
         self._common = Arena(reserve)
         self._workers: list[_Worker] = []
-        count = min(workers or cores(), len(site.federation))
-        for _ in range(count):
-            self._workers.append(self._start(reserve))
+        places = devices or ("cpu",) * (workers or cores())
+        for place in places[: len(site.federation)]:
+            self._workers.append(self._start(place, reserve))
 
-    def _start(self, reserve: int) -> _Worker:
+    def _start(self, place: str, reserve: int) -> _Worker:
         context = mp.get_context("fork")
         here, there = context.Pipe()
         inbox, outbox = ([Arena(reserve) for _ in range(_AHEAD)] for _ in range(2))
         ends = [w.pipe for w in self._workers] + [here]
-        process = context.Process(target=_work, args=(self.site, there, self._common, inbox, outbox, ends), daemon=True)
+        process = context.Process(target=_work, args=(self.site, place, there, self._common, inbox, outbox, ends), daemon=True)
         process.start()
         there.close()
         return _Worker(process, here, inbox, outbox)
-
-    def train(self, server: Tree, ids: Sequence[int], number: int, lost: set[int], after: bool) -> Uploads[Any]:
-        sizes = self.site.federation.sizes
-        arriving = [i for i in ids if i not in lost]
-        self.after = {}
-        return Uploads(arriving, [sizes[i] for i in arriving], self._answers(server, list(ids), number, lost, after))
 
     def _answers(self, server: Tree, ids: list[int], number: int, lost: set[int], after: bool) -> Iterator[Any]:
         """Yield answers in client order; those that come early wait, within bounds."""
@@ -103,9 +103,7 @@ class Pooled:
         self, verb: str, server: Tree, ids: list[int], number: int, *, parts: tuple[str, ...] = (), after: bool = False
     ) -> Iterator[tuple[int, Any, _Worker, int]]:
         """Hand out jobs, longest first where answers fit, and yield each result while its slot is unwritten."""
-        send = self.site.method.send
-        common = getattr(type(self.site.method), "send", None) is broadcast
-        spots = self._common.write(send(server, ids[0])) if common else None
+        spots = self._common.write(self.site.method.send(server, ids[0])) if self.alike else None
         weight = trees.nbytes(server) * len(ids)
         sizes = self.site.federation.sizes
         queue = sorted(ids, key=lambda i: -sizes[i]) if weight < _HOLD or verb == "score" else list(ids)
@@ -171,14 +169,23 @@ class Pooled:
         self._workers = []
 
 
-def _work(site: Site, pipe: Connection, common: Arena, inbox: list[Arena], outbox: list[Arena], ends: list[Connection]) -> None:
-    """A worker's life: take a job, do it, answer, until the pipe closes."""
+def _work(
+    site: Site,
+    place: str,
+    pipe: Connection,
+    common: Arena,
+    inbox: list[Arena],
+    outbox: list[Arena],
+    ends: list[Connection],
+) -> None:
+    """A worker's life on its device: take a job, do it, answer, until the pipe closes."""
     for end in ends:  # inherited; held open they would hide the parent's death
         end.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: never outlive the parent
     torch.set_num_threads(1)
     keep_memory()
+    site = site.to(place)
     while True:
         try:
             job: Job = pipe.recv()
@@ -199,6 +206,8 @@ def _do(site: Site, job: Job, common: Arena, inbox: Arena, outbox: Arena) -> Any
         down, private = common.read(job.down), inbox.read(job.private)
     else:
         down, private = inbox.read((job.down, job.private))
+    if site.task.device.type != "cpu":
+        down, private = trees.to(down, site.task.device), trees.to(private, site.task.device)
     if job.verb == "score":
         return site.score(job.client, down, private, job.number, job.parts)
     up, private, whole = site.train(job.client, down, private, job.number)

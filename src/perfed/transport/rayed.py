@@ -7,11 +7,11 @@ from typing import Any
 from .. import cluster, trees
 from ..errors import InputError, RunError
 from ..evaluate.scores import Score
-from ..server import Uploads, broadcast, in_turn
+from ..server import in_turn
 from ..trees import Tree
-from ..wire import Ledger
 from .crate import opened, packed
 from .keeper import Failed, Keeper, part
+from .simulated import Simulated
 from .site import ClientError, Private, Site
 from .store import Store
 
@@ -24,7 +24,7 @@ class ClientsLost(RunError):
     """An actor is gone, and with it what its clients kept since the last checkpoint."""
 
 
-class Rayed:
+class Rayed(Simulated):
     """Trains and scores clients at actors, one per CPU that the cluster has, or ``workers`` of them."""
 
     name = "ray"
@@ -34,8 +34,7 @@ class Rayed:
     ) -> None:
         if site.task.device.type != "cpu":
             raise InputError("transport=ray keeps clients on CPUs; engine=ray gives GPUs to the cells of a study")
-        self.site, self.store, self.ledger = site, store, Ledger(site.withheld)
-        self.after: dict[int, Score] = {}
+        super().__init__(site, store)
         self._open = ExitStack()
         self._ray = self._open.enter_context(cluster.joined(address))
         there = int(cluster.size(self._ray))
@@ -66,24 +65,17 @@ class Rayed:
     def _asked(self, server: Tree, ids: Sequence[int]) -> Iterator[tuple[Any, list[int], Any]]:
         """Yield every actor with those of its clients that are asked, and what they are sent: once per machine if alike."""
         send = self.site.method.send
-        common = getattr(type(self.site.method), "send", None) is broadcast
-        one = self._ray.put(packed(send(server, ids[0]))) if common else None
+        one = self._ray.put(packed(send(server, ids[0]))) if self.alike else None
         for home, keeper in enumerate(self._keepers):
             own = [client for client in ids if self._homes[client] == home]
             if own:
                 yield keeper, own, self._ray.put([packed(send(server, client)) for client in own]) if one is None else one
 
-    def train(self, server: Tree, ids: Sequence[int], number: int, lost: set[int], after: bool) -> Uploads[Any]:
-        sizes = self.site.federation.sizes
-        arriving = [i for i in ids if i not in lost]
-        self.after = {}
-        return Uploads(arriving, [sizes[i] for i in arriving], self._answers(server, list(ids), number, lost, after))
-
     def _answers(self, server: Tree, ids: list[int], number: int, lost: set[int], after: bool) -> Iterator[Any]:
         """Yield answers in client order; those that come early wait."""
         away = self.store.away
         assert isinstance(away, _Away)
-        if getattr(type(self.site.method), "send", None) is broadcast:
+        if self.alike:
             self.ledger.down(self.site.method.send(server, ids[0]), len(ids))
         else:
             for client in ids:

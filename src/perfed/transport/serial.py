@@ -11,6 +11,7 @@ from ..evaluate.scores import Score
 from ..server import Uploads
 from ..trees import Tree
 from ..wire import Ledger, decode, encode
+from .simulated import Simulated
 from .site import Site
 from .store import Store
 
@@ -28,23 +29,16 @@ class Transport(Protocol):
     def close(self) -> None: ...
 
 
-class Serial:
+class Serial(Simulated):
     """Clients in order; ``wired`` turns every message to bytes and back."""
 
     name = "serial"
 
     def __init__(self, site: Site, store: Store, *, wired: bool = False) -> None:
-        self.site, self.store, self.wired = site, store, wired
-        self.ledger = Ledger(site.withheld)
-        self.after: dict[int, Score] = {}
+        super().__init__(site, store)
+        self.wired = wired
 
-    def train(self, server: Tree, ids: Sequence[int], number: int, lost: set[int], after: bool) -> Uploads[Any]:
-        arriving = [i for i in ids if i not in lost]
-        sizes = self.site.federation.sizes
-        self.after = {}
-        return Uploads(arriving, [sizes[i] for i in arriving], self._answers(server, ids, number, lost, after))
-
-    def _answers(self, server: Tree, ids: Sequence[int], number: int, lost: set[int], after: bool) -> Iterator[Any]:
+    def _answers(self, server: Tree, ids: list[int], number: int, lost: set[int], after: bool) -> Iterator[Any]:
         for i in ids:
             with one_thread():
                 down = self._hop(self.site.method.send(server, i))
@@ -65,9 +59,6 @@ class Serial:
     def score(self, server: Tree, ids: Sequence[int], number: int, parts: tuple[str, ...]) -> list[list[Score]]:
         with one_thread():
             return [self.site.score(i, self.site.method.send(server, i), self.store[i], number, parts) for i in ids]
-
-    def close(self) -> None:
-        pass
 
 
 class one_thread(AbstractContextManager[None]):

@@ -67,6 +67,13 @@ class Site:
         withheld = Withheld({k: start[k] for k in sorted(names)})
         return Site(method, task, federation, withheld, select(metrics, task.goal)), server, Private(mine, {})
 
+    def to(self, device: torch.device | str) -> "Site":
+        """Return this site with its samples and the network's start on a device."""
+        if torch.device(device) == self.task.device:
+            return self
+        start = {name: leaf.to(device) for name, leaf in self.withheld.start.items()}
+        return replace(self, task=self.task.to(device), federation=self.federation.to(device), withheld=Withheld(start))
+
     def shard(self, client: int, number: int) -> Shard:
         """Return what a client trains on in a round."""
         budget = self.method.budget

@@ -1,5 +1,6 @@
 """Clients along one axis: the same verbs under vmap, in chunks that fit, unequal clients padded and masked."""
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,19 +15,20 @@ from ..evaluate.metrics import measure, measure_each
 from ..evaluate.scores import Score
 from ..local import Shard
 from ..method import Method
-from ..server import Uploads, broadcast, in_turn
+from ..server import in_turn
 from ..trees import Tree
-from ..wire import Ledger
+from .room import Room
 from .serial import one_thread
+from .simulated import Simulated
 from .site import Private, Site
 from .store import Store
 
-_ROOM = 256 << 20  # bytes that a chunk's states and inputs may take
+_ROOM = 256 << 20  # bytes that a chunk's states and inputs may take on a processor, where more is no faster
 _WHOLE = 1 << 31  # bytes of inputs that one client may have in a part
 _GROUPS = 64  # chunks whose padded row numbers are kept from round to round
 
 
-class Stacked:
+class Stacked(Simulated):
     """Trains and scores many clients at once; results agree with ``serial`` to rounding."""
 
     name = "stacked"
@@ -35,21 +37,14 @@ class Stacked:
         reason = why_not(site)
         if reason:
             raise InputError(f"transport=stacked cannot run this: {reason}; use pooled or serial")
-        self.site, self.store, self.room = site, store, room
-        self.ledger = Ledger(site.withheld)
-        self.after: dict[int, Score] = {}
+        super().__init__(site, store)
+        self.room = Room(site.task.device, room)
         self._padded: dict[tuple[Any, ...], tuple[Tensor, Tensor | None, Tensor]] = {}
-
-    def train(self, server: Tree, ids: Sequence[int], number: int, lost: set[int], after: bool) -> Uploads[Any]:
-        sizes = self.site.federation.sizes
-        arriving = [i for i in ids if i not in lost]
-        self.after = {}
-        return Uploads(arriving, [sizes[i] for i in arriving], self._answers(server, list(ids), number, lost, after))
 
     def _answers(self, server: Tree, ids: list[int], number: int, lost: set[int], after: bool) -> Iterator[Any]:
         def coming() -> Iterator[tuple[int, Any]]:
-            for chunk in self._chunks(server, ids, self.site.federation.sizes, self.site.method.budget.batch_size):
-                with one_thread():
+            for chunk in self._chunks("trains", server, ids, self.site.federation.sizes, self.site.method.budget.batch_size):
+                with one_thread(), self.room.measured("trains", len(chunk)):
                     ups = self._train(server, chunk, number, after)
                 self.ledger.up(ups[0], len([client for client in chunk if client not in lost]))
                 yield from zip(chunk, ups, strict=True)
@@ -83,8 +78,8 @@ class Stacked:
         adapts = type(self.site.method).adapt is not Method.adapt
         tested = [max(len(getattr(self.site.federation, part)[i]) for part in parts) for i in range(len(self.site.federation))]
         sizes = self.site.federation.sizes if adapts else tested
-        for chunk in self._chunks(server, list(ids), sizes, max(tested)):
-            with one_thread():
+        for chunk in self._chunks("tests", server, ids, sizes, max(tested)):
+            with one_thread(), self.room.measured("tests", len(chunk)):
                 down, private = self._states(server, chunk)
                 scores = self._score(chunk, down, private, number, parts)
             found |= dict(zip(chunk, scores, strict=True))
@@ -124,7 +119,7 @@ class Stacked:
         start = self.site.withheld.start
         private = [self.store[i] for i in chunk]
         private = [p if p.kept or not start else Private(p.mine, dict(start)) for p in private]
-        if getattr(type(self.site.method), "send", None) is broadcast:  # one message, seen once per client
+        if self.alike:  # one message, seen once per client
             down = trees.map(lambda x: x.expand(len(chunk), *x.shape), self.site.method.send(server, chunk[0]))
         else:
             down = trees.stack([self.site.method.send(server, i) for i in chunk])
@@ -168,23 +163,20 @@ class Stacked:
         if self.site.method.budget.steps is not None:
             return 1.0
         sizes, batch = self.site.federation.sizes, self.site.method.budget.batch_size
-        chunks = self._chunks(server, list(ids), sizes, batch)
+        chunks = self._chunks("trains", server, ids, sizes, batch)
         counted = sum(-(-sizes[i] // batch) for i in ids)
         return sum(len(chunk) * -(-sizes[chunk[0]] // batch) for chunk in chunks) / max(1, counted)
 
-    def _chunks(self, server: Tree, ids: list[int], sizes: list[int], batch: int) -> list[list[int]]:
-        """Return the clients in groups of like size that fit; with BatchNorm only equal sizes share a group."""
+    def _chunks(self, what: str, server: Tree, ids: Sequence[int], sizes: list[int], batch: int) -> Iterator[list[int]]:
+        """Yield the clients in groups of like size that fit; with BatchNorm only equal sizes share a group."""
         state = trees.nbytes(self.site.method.send(server, ids[0])) + trees.nbytes(self.store[ids[0]])
         inputs = 4 * self.site.federation.x[0].numel() * 8 * batch  # a few times the batch, for activations
-        most = max(1, self.room // (4 * state + inputs))
-        order, chunks = sorted(ids, key=lambda i: (-sizes[i], i)), list[list[int]]()
-        for i in order:
-            room = chunks and len(chunks[-1]) < most and (not self.site.task.needs_pairs or sizes[chunks[-1][0]] == sizes[i])
-            chunks[-1].append(i) if room else chunks.append([i])
-        return chunks
-
-    def close(self) -> None:
-        pass
+        left, alike = deque(sorted(ids, key=lambda i: (-sizes[i], i))), self.site.task.needs_pairs
+        while left:
+            chunk, most = [left.popleft()], self.room.most(what, 4 * state + inputs, len(ids))
+            while left and len(chunk) < most and (not alike or sizes[chunk[0]] == sizes[left[0]]):
+                chunk.append(left.popleft())
+            yield chunk
 
 
 def why_not(site: Site) -> str:
