@@ -80,8 +80,10 @@ def test_the_head_is_restarted_and_the_study_goes_on(nodes: Any, reference: dict
         assert found[name] == {seed: reference[name][seed] for seed in ("0", "1")}
 
 
-def test_an_interrupted_study_leaves_nothing_running_and_resumes(nodes: Any, reference: dict[str, Any], tmp_path: Path) -> None:
-    """It goes on from the checkpoints that had travelled: Ray delivers nothing of a task that is cancelled."""
+def test_an_interrupted_study_brings_its_checkpoints_home_and_resumes(
+    nodes: Any, reference: dict[str, Any], tmp_path: Path
+) -> None:
+    """Cells that were at work write a checkpoint after their round and send it, though none was due for days."""
     there: Nodes = nodes(1, 1)
     heard = [0]
 
@@ -93,6 +95,8 @@ def test_an_interrupted_study_leaves_nothing_running_and_resumes(nodes: Any, ref
     asked = lineup(tmp_path, ("fedper",), checkpoint=1e6, engine={"name": "ray", "address": there.address, "folder": "travels"})
     with pytest.raises(KeyboardInterrupt):
         compare.run(asked, on_round)
+    at = [seed.reached for run in compare.CompareFolder(tmp_path / "it").runs for seed in run.seeds.values() if seed.reached]
+    assert at and max(at) < 60
     assert not any("work" in said and said.startswith("ray::") for said in left_behind())
     assert digests(compare.resume(tmp_path / "it").path)["fedper"] == reference["fedper"]
 

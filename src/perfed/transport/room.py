@@ -42,9 +42,7 @@ class Room:
         each = max(self._guessed[what], (_peak(self.device) - before) // count)
         fit = max(1, int(SHARE * there) // each)
         self._bound[what] = 1 << (fit.bit_length() - 1)  # a little more or less free memory changes nothing
-        most = (
-            self._bound[what] if self.device.type != "cpu" else min(self._bound[what], max(1, self.usual // self._guessed[what]))
-        )
+        most = self.most(what, self._guessed[what], self._bound[what])
         said = f"one takes {weighed(each)} of {weighed(there)} that are free"
         level = logging.INFO if what == "trains" else logging.DEBUG
         LOGGER.log(level, "transport=stacked %s up to %s clients at once: %s", what, f"{most:,}", said)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ... import __version__, cluster
+from ... import cluster
 from ...data.mapped import LARGE
 from ...disk import put
 from ...errors import PerfedError, RunError
@@ -55,6 +55,7 @@ class Drive:
         self.running: dict[Any, Attempt] = {}
         self.data: dict[int, Any] = {}  # what all cells of a comparison share, once in the cluster's memory
         self.tokens: dict[Path, tuple[str, str]] = {}
+        self.bell, self.ending = f"bell-{secrets.token_hex(8)}", False  # rung when the study is interrupted
         weights: dict[Path, Weight] = {}
         for cell in cells:
             try:
@@ -119,7 +120,7 @@ class Drive:
         own.reached = cell.run.seed(cell.seed).reached
         token = self._token(cell.run.path.parent) if self.engine.folder != "travels" else None
         parcel = None if self.engine.folder == "shared" else self.ray.put(packed(cell.run, cell.seed))
-        order = Order(str(cell.run.path.resolve()), cell.experiment, cell.seed, cell.stop, token, parcel, __version__)
+        order = Order(str(cell.run.path.resolve()), cell.experiment, cell.seed, cell.stop, token, parcel, self.bell)
         self.running[self.task.options(**own.weight.options).remote(order, self._shared(cell))] = own
 
     def _token(self, folder: Path) -> tuple[str, str]:
@@ -178,7 +179,8 @@ class Drive:
         if news.ended == "done":
             self.ears.finish(own.cell)
         elif news.ended == "interrupted":
-            raise KeyboardInterrupt
+            if not self.ending:
+                raise KeyboardInterrupt
         else:
             self.ears.refuse(own.cell, news.ended)
 
@@ -199,15 +201,19 @@ class Drive:
         self.queue.insert(0, own)
 
     def _interrupt(self) -> None:
-        """Ask cells to end, and hear what was on its way; Ray delivers nothing that a cancelled task says later."""
-        for stream in self.running:
-            self.ray.cancel(stream)
+        """Ring for the end: each cell writes its checkpoint after its round and sends it. Another interruption ends all at once.
+
+        A task that Ray cancels could not send anything any more.
+        """
+        if not self.running or not cluster.answers(self.head):
+            return
+        LOGGER.info("waiting up to %.0f s for %d cells to write their checkpoints", GRACE, len(self.running))
+        self.ending = True
+        cluster.ring(self.ray, self.bell)
         until = time.monotonic() + GRACE
-        self.queue.clear()
         while self.running and time.monotonic() < until:
-            with suppress(KeyboardInterrupt, PerfedError):
+            with suppress(PerfedError):
                 self._listen(LOOK)
-            self.queue.clear()  # what was lost meanwhile is not begun again
 
     def _end(self) -> None:
         """Let go of the cluster; what is still running there is stopped, and in the queue again."""
@@ -219,6 +225,9 @@ class Drive:
             self._leave(stream, own)
             self.queue.append(own)
         self.data.clear()
+        if there and self.ending:
+            with suppress(Exception):
+                cluster.forget(self.ray, self.bell)
         for path, _ in self.tokens.values():
             Path(path).unlink(missing_ok=True)
         self.tokens.clear()

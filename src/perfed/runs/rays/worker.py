@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ... import __version__, machine
-from ...cluster import imported
+from ...cluster import imported, rung
 from ...errors import PerfedError, RunError
 from ...progress import word
 from ..assemble import SharedData
@@ -24,6 +24,7 @@ from ..seed import Stop
 from .travel import Parcel, Sent, unpacked
 
 PAUSE = 0.2  # seconds in which rounds are collected before they are told
+BELL = 1.0  # seconds between looks whether the study was interrupted
 LOOK = 2.0  # seconds between looks whether somebody else has let go of a folder
 PATIENCE = 60.0  # seconds for which a lost worker may seem to hold a folder that several machines see
 
@@ -39,6 +40,7 @@ class Order(NamedTuple):
         tuple[str, str] | None
     )  # a file and what is in it, for those who see the study's folder; None: it shall not be looked for
     parcel: Any  # a reference to the folder's files, fetched only where the folder is not seen
+    bell: str  # rung in the cluster when the study is interrupted
     version: str = __version__
 
 
@@ -58,6 +60,9 @@ def work(order: Order, shared: SharedData | None) -> Iterator[News]:
         yield News(
             ended=f"perfed {__version__} is installed at a worker, and {order.version} here; install the same on all machines"
         )
+        return
+    if rung(imported(), order.bell):
+        yield News(ended="interrupted")
         return
     seen = _seen(order.token)
     yield News(began=machine.kind() | {"shared": seen})
@@ -95,9 +100,17 @@ class _Job:
         self.saved: int | None = None
 
     def told(self) -> Iterator[News]:
-        """Yield what there is to tell, rounds of a moment together, until the end."""
+        """Yield what there is to tell, rounds of a moment together, until the end; look at the bell meanwhile."""
+        looked = time.monotonic()
         while True:
-            found = [self.news.get()]
+            if time.monotonic() - looked >= BELL and not self.ending.is_set():
+                looked = time.monotonic()
+                if rung(imported(), self.order.bell):
+                    self.ending.set()
+            try:
+                found = [self.news.get(timeout=BELL)]
+            except queue.Empty:
+                continue
             if found[0].ended is None and found[0].parcel is None:
                 time.sleep(PAUSE)
             while not self.news.empty():
