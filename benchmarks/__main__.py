@@ -15,8 +15,11 @@ import torch
 
 from . import work
 from .export import export
-from .rows import QUICK, ROOT, ROWS, Row, Scale
+from .rays import ROWS as ON_RAY
+from .rows import QUICK, ROOT, Row, Scale
+from .rows import ROWS as HERE
 
+ROWS = HERE | ON_RAY
 RESULTS = Path(__file__).parent / "results"
 
 

@@ -1,7 +1,9 @@
 """Small Ray clusters on loopback, from Ray's own test utilities; nothing of them is left behind."""
 
 import os
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +64,9 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, s
     return digests(compare.run(lineup(tmp_path_factory.mktemp("processes"), workers=2)).path)
 
 
-def left_behind() -> list[str]:
-    """Return the commands of Ray's processes that are alive."""
-    found = []
+def processes() -> dict[int, str]:
+    """Return the commands of Ray's processes that are alive, by number."""
+    found = {}
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             said = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -72,5 +74,28 @@ def left_behind() -> list[str]:
         except OSError:
             continue
         if state != "Z" and ("raylet" in said or "gcs_server" in said or said.startswith("ray::")):
-            found.append(said[:100])
+            found[int(path.parent.name)] = said[:100]
+    return found
+
+
+def left_behind() -> list[str]:
+    """Return the commands of Ray's processes that are alive."""
+    return list(processes().values())
+
+
+def spoken_to(pids: Iterable[int]) -> set[str]:
+    """Return the addresses that some processes have a connection to, or try to have."""
+    sockets = set()
+    for pid in pids:
+        with suppress(OSError):  # a process, or what it had open, may be gone meanwhile
+            for path in Path(f"/proc/{pid}/fd").iterdir():
+                with suppress(OSError):
+                    sockets.add(str(path.readlink()))
+    found = set()
+    for name, family, size in (("tcp", socket.AF_INET, 4), ("tcp6", socket.AF_INET6, 16)):
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
+            _, _, other, state, *_, inode = line.split()[:10]
+            if f"socket:[{inode}]" in sockets and state != "0A":  # who listens has spoken to nobody
+                words = bytes.fromhex(other.partition(":")[0])
+                found.add(socket.inet_ntop(family, b"".join(words[at : at + 4][::-1] for at in range(0, size, 4))))
     return found

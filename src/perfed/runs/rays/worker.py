@@ -40,7 +40,7 @@ class Order(NamedTuple):
         tuple[str, str] | None
     )  # a file and what is in it, for those who see the study's folder; None: it shall not be looked for
     parcel: Any  # a reference to the folder's files, fetched only where the folder is not seen
-    bell: str  # rung in the cluster when the study is interrupted
+    bell: str = ""  # rung in the cluster when the study is interrupted
     version: str = __version__
 
 
@@ -61,7 +61,7 @@ def work(order: Order, shared: SharedData | None) -> Iterator[News]:
             ended=f"perfed {__version__} is installed at a worker, and {order.version} here; install the same on all machines"
         )
         return
-    if rung(imported(), order.bell):
+    if _rung(order):
         yield News(ended="interrupted")
         return
     seen = _seen(order.token)
@@ -78,6 +78,11 @@ def work(order: Order, shared: SharedData | None) -> Iterator[News]:
         finally:
             job.ending.set()
             thread.join()
+
+
+def _rung(order: Order) -> bool:
+    """Return whether the study was interrupted; one without a bell never is."""
+    return bool(order.bell) and rung(imported(), order.bell)
 
 
 def _seen(token: tuple[str, str] | None) -> bool:
@@ -105,7 +110,7 @@ class _Job:
         while True:
             if time.monotonic() - looked >= BELL and not self.ending.is_set():
                 looked = time.monotonic()
-                if rung(imported(), self.order.bell):
+                if _rung(self.order):
                     self.ending.set()
             try:
                 found = [self.news.get(timeout=BELL)]
