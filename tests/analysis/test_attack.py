@@ -16,6 +16,7 @@ from perfed.analysis.attack import NEEDED, Effort, control, judge, leaked, one_s
 from perfed.analysis.inversion import invert, invert_by_direction, label_gradient
 from perfed.analysis.psnr import CEILING, batch_psnr, measure, pfllib_psnr, psnr
 from perfed.errors import InputError
+from perfed.models import build
 
 ZERO = torch.zeros(1, 2, 2)
 
@@ -108,6 +109,19 @@ def test_positive_control_one_digit_one_step_undefended_is_recovered(checked):
     assert checked.psnr >= NEEDED == 40
 
 
+def test_signs_recover_a_digit_behind_max_pooling_where_the_slopes_themselves_do_not(digits):
+    made = build("cnn", shape=(1, 8, 8), classes=10, seed=0)
+    network = lambda weights, images: torch.func.functional_call(made, weights, (images,))  # noqa: E731
+    params = {name: leaf.detach() for name, leaf in made.named_parameters()}
+    image, label = digits[0][2:3], digits[1][2:3]
+    update = leaked(params, one_step(network, params, image, label, 0.05), 0.05)
+    found = {
+        attack: psnr(image, recover(network, params, update, image.shape, 10, Effort(attack, steps=500), label).images)
+        for attack in ("signs", "direction")
+    }
+    assert found["signs"] >= NEEDED > found["direction"]
+
+
 def test_two_digits_of_a_batch_are_recovered_together(digits):
     network, params = smooth_network((1, 8, 8), 10)
     images, labels = digits[0][:2], digits[1][:2]
@@ -184,7 +198,7 @@ def test_positive_control_on_mnist(mnist):
     assert control(network, params, *mnist, starts=1).passed
 
 
-def test_the_search_by_direction_copes_with_rectifiers_and_pooling(mnist):
+def test_the_search_by_signs_copes_with_rectifiers_and_pooling(mnist):
     torch.manual_seed(0)
     network = nn.Sequential(
         nn.Conv2d(1, 32, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 5), nn.ReLU(), nn.MaxPool2d(2),
@@ -195,4 +209,4 @@ def test_the_search_by_direction_copes_with_rectifiers_and_pooling(mnist):
         return torch.func.functional_call(network, weights, (images,))
 
     params = dict(network.named_parameters())
-    assert control(run, params, *mnist, Effort("direction", 400), starts=1).passed
+    assert control(run, params, *mnist, Effort("signs", 400), starts=1).passed

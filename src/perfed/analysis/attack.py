@@ -17,6 +17,7 @@ from .inversion import (
     Recovery,
     invert,
     invert_by_direction,
+    invert_by_signs,
     label_gradient,
     matched,
     output_gradient,
@@ -28,6 +29,7 @@ from .psnr import measure
 ATTACKS: dict[str, tuple[Callable[..., Recovery], torch.dtype]] = {
     "direction": (invert_by_direction, torch.float32),
     "dlg": (invert, torch.float64),
+    "signs": (invert_by_signs, torch.float32),
 }
 NEEDED = 40.0  # dB at which the positive control counts as recovered
 EXPLAINED = 1e-5  # mismatch below which the cross-entropy of the known labels explains the update

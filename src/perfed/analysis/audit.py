@@ -12,7 +12,7 @@ from .membership import CAUGHT, Membership, membership
 from .result import Options
 from .subject import Subject
 
-ATTACKS = ("dlg", "direction")
+ATTACKS = ("dlg", "direction", "signs")
 CLEAR, BLURRED = 20.0, 10.0  # dB above which a picture is recognised, and below which nothing of it is seen
 
 

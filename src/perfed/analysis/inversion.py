@@ -15,6 +15,8 @@ Network = Callable[[dict[str, Tensor], Tensor], Tensor]  # parameters and images
 Gradients = Callable[..., Sequence[Tensor]]  # of dummy images and, if these are unknown, dummy outputs
 
 SMOOTHNESS = 0.01  # weight of the total variation at the start
+NEAR = 2e-3  # mismatch below which the search by signs begins no second time
+STARTS = 2  # of the search by signs
 EDGE = 1e-4  # how near black and white a search may begin: at the very edge it has no slope
 
 
@@ -122,6 +124,37 @@ def invert_by_direction(
     return search.found()
 
 
+def invert_by_signs(
+    gradient_of: Gradients,
+    target: Sequence[Tensor],
+    shape: Sequence[int],
+    steps: int = 800,
+    seed: int = 0,
+    *,
+    outputs: Sequence[int] | None = None,
+    bounds: tuple[float, float] = (0.0, 1.0),
+) -> Recovery:
+    """Find images as ``invert_by_direction`` does, but by the signs of the slopes and on the pixels themselves.
+
+    Slopes of a deep network with max-pooling differ by orders of magnitude from pixel to pixel; their signs do not. A second
+    start is made where the first does not explain the target.
+    """
+    length = _power(target).sqrt()
+
+    def mismatch(gradient: Sequence[Tensor], images: Tensor, progress: float) -> Tensor:
+        smooth = SMOOTHNESS * (1 - progress) * _variation(images) / (bounds[1] - bounds[0])
+        return 1 - _cosine(gradient, target, length) + smooth
+
+    found: list[Recovery] = []
+    for start in range(STARTS):
+        search = _Pixels(gradient_of, mismatch, target, shape, outputs, seed + 1000 * start, bounds)
+        search.follow(steps)
+        found.append(search.found())
+        if found[-1].mismatch < NEAR:
+            break
+    return min(found, key=lambda recovery: recovery.mismatch)
+
+
 def polished(
     gradient_of: Gradients, target: Sequence[Tensor], found: Recovery, steps: int, bounds: tuple[float, float] = (0.0, 1.0)
 ) -> Recovery:
@@ -206,6 +239,30 @@ class _Search:
 
     def found(self) -> Recovery:
         return Recovery(self.images.float(), self.best, self.seed, self.outputs)
+
+
+class _Pixels(_Search):
+    """A search on the pixels themselves, begun anywhere between their bounds."""
+
+    def _images(self) -> Tensor:
+        return self.dummies[0].clone()
+
+    def follow(self, steps: int) -> None:
+        """Follow the signs of the images' slopes by Adam."""
+        (low, high), images = self.bounds, self.dummies[0]
+        with torch.no_grad():
+            images.copy_(low + (high - low) * torch.special.ndtr(images))
+        optimiser = torch.optim.Adam(self.dummies)
+        for number in range(steps):
+            self.progress = number / max(steps - 1, 1)
+            for group in optimiser.param_groups:
+                group["lr"] = (high - low) * (0.05 * (1 + math.cos(math.pi * self.progress)) + 1e-4)
+            self.step()
+            assert images.grad is not None
+            images.grad.sign_()
+            optimiser.step()
+            with torch.no_grad():
+                images.clamp_(low, high)
 
 
 def matched(at: Leaves, among: Collection[str] | None = None) -> list[str]:
