@@ -13,6 +13,7 @@ import perfed
 from perfed import Batch, Samples
 from perfed.errors import DataError, InputError
 from perfed.evaluate import measures
+from perfed.evaluate.summary import summarise
 from perfed.local.losses import absolute_each, binary_each, cox_each, huber_each, squared_each
 from perfed.methods import CATALOGUE, find
 from perfed.testing import federation
@@ -98,6 +99,45 @@ def test_a_method_that_never_names_classes_learns_it(task: str, tmp_path: Path) 
     assert done.report().exists()
     stacked = perfed.run(method="fedper", **(asked | {"transport": "stacked"}))
     assert stacked.accuracy == pytest.approx(done.accuracy, abs=1e-3)
+
+
+@pytest.mark.parametrize("task", ["regression", "multilabel", "survival"])
+@pytest.mark.parametrize("name", [name for name in CATALOGUE if not find(name).names_classes and name != "fedbn"])
+def test_every_method_that_never_names_classes_takes_every_task(name: str, task: str) -> None:
+    asked: dict[str, Any] = {"method.warmup": 1} if name == "lgfedavg" else {}
+    budget = {"batch_size": 8}
+    done = perfed.run(method=name, data=made(task), rounds=2, budget=budget, progress=False, transport="serial", **asked)
+    assert math.isfinite(done.accuracy)
+
+
+def test_padding_counts_nothing_where_models_of_others_are_tried() -> None:
+    each = [
+        perfed.run(method="fedfomo", data=made("survival"), rounds=3, transport=t, progress=False) for t in ("serial", "stacked")
+    ]
+    assert each[0].accuracy == pytest.approx(each[1].accuracy, abs=1e-3)
+
+
+def test_the_page_lists_the_score_that_chose_and_the_summary_too(tmp_path: Path) -> None:
+    done = perfed.run(method="fedavg", data=made("survival"), rounds=2, progress=False, out=tmp_path)
+    assert done.summary["choose"] == "concordance"
+    page = done.report().read_text()
+    assert ">concordance<" in page and ">concordance, loss<" in page and ">accuracy<" not in page
+
+
+def test_large_numbers_are_warned_of_and_a_runaway_is_said() -> None:
+    from dataclasses import replace
+
+    from perfed.keywords import asked_for
+    from perfed.runs.assemble import SharedData
+    from perfed.runs.settle import introduced, settled
+
+    large = replace(made("regression"), y=made("regression").y * 1000)
+    asked = settled(asked_for(None, {"method": "fedavg", "data": large}), large)
+    assert "written in a larger unit, such as thousands" in introduced(asked, SharedData.of(asked, large))
+    found = [{"r2": [0.1], "loss": [1.0]}, {"r2": [None], "loss": [None]}]
+    lines = [{"round": number, "test": {"count": [3]} | scores} for number, scores in enumerate(found)]
+    with pytest.raises(InputError, match="the loss is no number since round 1.*labels in a larger unit"):
+        summarise({0: lines})
 
 
 @pytest.mark.parametrize("loss", ["squared", "absolute", "huber"])

@@ -138,6 +138,13 @@ class Federation:
         """Training samples per client."""
         return [len(rows) for rows in self.train]
 
+    @property
+    def words(self) -> "Vocabulary | int | None":
+        """The words of texts, or how many there are at most where the data came as their numbers."""
+        if self.vocabulary is None and getattr(self.inputs, "kind", None) == "tokens" and len(self.x):
+            return int(self.x.max()) + 1
+        return self.vocabulary
+
     def only(self, places: Sequence[int]) -> "Federation":
         """Return some of the clients as a federation of their own; each keeps what its randomness is drawn by.
 

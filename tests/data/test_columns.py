@@ -182,3 +182,8 @@ def test_a_table_is_shown_before_a_run(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["data", "show", f"csv:{patients(tmp_path)}", "label=ill", "client=site"])
     assert done.exit_code == 0, done.output
     assert "2 levels: f, m" in done.stdout and "90 rows, 2 classes, 3 clients" in done.stdout
+    np.savez(tmp_path / "own.npz", x=np.zeros((6, 4, 4), np.uint8), y=[0, 1, 0, 1, 0, 1], group=[0, 0, 0, 1, 1, 1])
+    done = CliRunner().invoke(app, ["data", "show", f"npz:{tmp_path / 'own.npz'}"])
+    assert done.stdout.split("\n")[0] == "6 samples, image 1×4×4, 2 classes, 2 clients"
+    done = CliRunner().invoke(app, ["data", "columns", f"npz:{tmp_path / 'own.npz'}", f"out={tmp_path / 'c.json'}"])
+    assert done.exit_code and not (tmp_path / "c.json").exists()

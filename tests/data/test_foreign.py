@@ -4,10 +4,12 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 import perfed
 from perfed.data import load
 from perfed.errors import DataError
+from perfed.serving.predict import load as opened
 
 
 def pfllib(folder, clients=3, x=None, classes=4, **config):
@@ -110,6 +112,24 @@ def test_shakespeares_lines_are_characters_and_the_next_one_is_the_label(tmp_pat
     samples = load(f"leaf:{leaf(tmp_path / 'data', {'HAMLET': (['to b', 'o be'], ['e', ' '])}).parent}")
     assert samples.kind == "tokens" and samples.shape == (4,) and samples.classes == (" ", "e")
     assert samples.x[:2].tolist() == [[5, 4, 1, 2], [4, 1, 2, 3]]  # of ' ', 'b', 'e', 'o', 't', from 1
+
+
+def test_shakespeares_writers_train_and_their_models_are_used(tmp_path):
+    text = "to be or not to be that is the question whether tis nobler"
+    lines = {
+        who: ([text[i + at : i + at + 8] for i in range(20)], [text[i + at + 8] for i in range(20)])
+        for at, who in enumerate("AB")
+    }
+    done = perfed.run(
+        data=f"leaf:{leaf(tmp_path / 'leaf', lines)}", method="fedper", rounds=1, progress=False, out=tmp_path / "runs"
+    )
+    file = tmp_path / "a.safetensors"
+    perfed.export(done.model(0), file)
+    samples = load(f"leaf:{tmp_path / 'leaf'}")
+    known = opened(file)
+    assert torch.equal(known.scores(samples.x), done.model(0).raw(samples.x).detach())
+    with pytest.raises(DataError, match="the model takes numbers of words or characters below"):
+        known.fit.texts(["to be or"])
 
 
 def test_leafs_other_sets_are_texts_and_numbers(tmp_path):

@@ -48,11 +48,36 @@ def test_texts_arrays_and_numbers_are_told_by_their_features():
     assert Samples.of(table, "ill").x.tolist() == [[30, 70.5], [41, 80]] and Samples.of(table, "ill").kind == "features"
 
 
+def test_tables_have_gaps_words_and_other_tasks(tmp_path):
+    held = {
+        "age": [30, 41, None, 50],
+        "sex": ["f", "m", "f", "m"],
+        "stage": [0, 1, 1, 0],
+        "dose": [1.5, 2.0, 3.0, 4.0],
+        "id": [1, 2, 3, 4],
+    }
+    stage = datasets.ClassLabel(names=["late", "early"])
+    table = datasets.Dataset.from_dict(held).cast_column("stage", stage)
+    made = Samples.of(table, "dose", task="regression", drop=["id"])
+    assert made.task == "regression" and [(c.name, c.kind) for c in made.sheet.columns] == [
+        ("age", "number"),
+        ("sex", "category"),
+        ("stage", "category"),
+    ]
+    table.save_to_disk(tmp_path / "table")
+    again = load(f"hf:{tmp_path / 'table'}", label="dose", task="regression", drop="id")
+    assert again.digest() == made.digest()
+    named = Samples.of(table, "stage", drop=["id", "dose", "sex"])
+    assert named.classes == ("late", "early") and named.y.tolist() == [0, 1, 1, 0]
+    with pytest.raises(InputError, match="scale: options of tables, and this data set is none"):
+        Samples.of(pictures(), scale="client")
+
+
 @pytest.mark.parametrize(
     "held, said",
     [
         ({"text": ["a", None], "label": [0, 1]}, "row 1 of the data set has no value in the column 'text'"),
-        ({"text": ["a", "b"], "age": [1, 2], "label": [0, 1]}, r"text \(Value\), age \(Value\): one picture, one text"),
+        ({"x": [[1.0], [2.0]], "age": [1, 2], "label": [0, 1]}, r"x \(List\), age \(Value\): one picture, one text"),
         ({"x": [[1.0], [1.0, 2.0]], "label": [0, 1]}, "lists of different lengths"),
         ({"text": ["a", "b"]}, "say which column is the label"),
         ({"text": [], "label": []}, "is empty"),

@@ -1,6 +1,7 @@
 """Samples refuse parts that do not fit, and their digest follows the contents."""
 
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -186,6 +187,25 @@ def test_a_data_frame_is_taken_by_the_names_of_its_columns() -> None:
     renamed = frame.rename(columns={"label": "diagnosis"})
     assert Samples.of(renamed, "diagnosis", group="site").digest() == made.digest()
     assert Samples.of(pandas.DataFrame({"text": ["good", "bad"], "label": [1, 0]})).texts == ("good", "bad")
+
+
+def test_a_table_in_python_has_the_options_of_a_table_in_a_file() -> None:
+    columns = {"age": [Decimal("60.5"), Decimal("50"), None], "stage": [1, 2, 1], "id": ["x1", "x2", "x3"], "ill": [1, 0, 1]}
+    made = Samples.of(columns, "ill", drop="id", categories=["stage"], scale="client")
+    assert made.sheet is not None and made.sheet.scale == "client"
+    assert [(c.name, c.kind) for c in made.sheet.columns] == [("age", "number"), ("stage", "category")]
+    assert made.sheet.columns[0].values[:2].tolist() == [60.5, 50.0] and np.isnan(made.sheet.columns[0].values[2])
+    with pytest.raises(InputError, match="no option of data set data frame 'sclae'; did you mean 'scale'"):
+        Samples.of(columns, "ill", sclae="client")
+    with pytest.raises(InputError, match="scale: options of data frames and tables, and this is a list"):
+        Samples.of([[1.0], [2.0]], [0, 1], scale="client")
+    with pytest.raises(DataError, match="row 1 has no value in the column 'note'"):
+        Samples.of({"note": ["good", None], "label": [1, 0]})
+
+
+def test_items_of_other_tasks_have_several_numbers_as_label() -> None:
+    pairs = [(np.ones(3, dtype=np.float32), torch.tensor([float(i), 1.0])) for i in range(4)]
+    assert Samples.of(pairs, task="survival").y.tolist() == [[0.0, 1.0], [1.0, 1.0], [2.0, 1.0], [3.0, 1.0]]
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def split(
 
 @app.command()
 def show(
-    path: Annotated[Path, typer.Argument(help="A split's file, a run's seed folder, or a table such as csv:patients.csv.")],
+    path: Annotated[Path, typer.Argument(help="A split's file, a run's seed folder, or data such as csv:patients.csv.")],
     words: Annotated[
         list[str] | None, typer.Argument(metavar="[key=value...]", help="Of a table: label=, client=, drop= ...")
     ] = None,
@@ -103,7 +103,7 @@ def show(
     out: Annotated[Path | None, typer.Option(help="Folder for the pictures; default: beside the split.")] = None,
     json: Json = False,
 ) -> None:
-    """Print a split and draw it, clients × classes as bubbles and example images; or say what becomes of a table's columns."""
+    """Print a split and draw it, clients × classes as bubbles and example images; or say what data is, column by column."""
     from ..data import load
     from ..errors import InputError
     from ..partition import Split
@@ -161,12 +161,14 @@ def columns(
     if not out:
         raise InputError("say where to write the decisions, such as out=columns.json")
     decided, _ = _of_table(source, [f"{key}={value}" for key, value in given.items()])
+    if decided is None:
+        raise InputError(f"'{source}' is no table, so there is nothing to decide for its columns")
     put(Path(out), plain.dumps(decided.as_json(), indent=1, ensure_ascii=False).encode())
     emit({"path": out, "columns": decided.as_json()}, json, lambda: _columns([decided], f"wrote {out}"))
 
 
 def _of_table(source: str, words: list[str]) -> tuple[Any, Any]:
-    """Return what would be decided from all rows of a table that are no test rows, and its samples."""
+    """Return what would be decided from a table's rows but its test rows, or None where it is no table; and its samples."""
     import numpy as np
 
     from ..data import load
@@ -176,6 +178,8 @@ def _of_table(source: str, words: list[str]) -> tuple[Any, Any]:
 
     pairs = (word.partition("=")[::2] for word in words)
     samples = load(source, **{key.removeprefix("data."): value_of(value) for key, value in pairs})
+    if samples.kind != "features":
+        return None, samples
     sheet = samples.sheet or Sheet(plain_columns(samples.x.numpy()), "none")
     rows = np.arange(len(samples)) if samples.test is None else np.flatnonzero(~samples.test.numpy())
     return sheet.given or Columns.fit(sheet, [rows], "none" if sheet.scale == "none" else "federated"), samples
@@ -183,10 +187,15 @@ def _of_table(source: str, words: list[str]) -> tuple[Any, Any]:
 
 def _table(source: str, words: list[str], json: bool) -> None:
     decided, samples = _of_table(source, words)
-    classes = len(samples.classes)
     result = {"rows": len(samples), "task": samples.task, "classes": list(samples.classes), "groups": list(samples.groups)}
-    counted = f"{classes} classes" if samples.task == "classification" else samples.task
+    counted = f"{len(samples.classes)} classes" if samples.task == "classification" else samples.task
     owners = f", {len(samples.groups)} clients" if samples.groups else ""
+    if decided is None:
+        form = "texts" if samples.texts is not None else f"{samples.kind} {'×'.join(map(str, samples.shape))}"
+        tested = "" if samples.test is None else f", {int(samples.test.sum())} of them test samples"
+        said = f"{len(samples)} samples{tested}, {form}, {counted}{owners}"
+        emit(result | {"kind": samples.kind, "shape": list(samples.shape)}, json, lambda: note(said, out=True))
+        return
     ending = (
         f"{len(samples)} rows, {counted}{owners}; as decided from all rows but test rows, a run decides from its training rows"
     )

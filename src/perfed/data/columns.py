@@ -44,8 +44,10 @@ class Decided:
 
     def said(self) -> str:
         """What was decided, in a few words."""
-        gap = f"; a gap is {self.fill:.4g}" if self.kind != "category" else ""
-        gap += " and has a feature of its own" if self.gaps else ""
+        if self.kind == "category":
+            gap = "; a gap has a feature of its own" if self.gaps else ""
+        else:
+            gap = f"; a gap is {self.fill:.4g}{' and has a feature of its own' if self.gaps else ''}"
         if self.kind == "category":
             known = ", ".join((*self.levels[:8], *(["…"] if len(self.levels) > 8 else [])))
             return f"{len(self.levels)} levels: {known}; others are {OTHER if self.other else 'all zeros'}{gap}"

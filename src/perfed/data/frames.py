@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ INPUTS = ("data", "features", "image", "img", "input", "inputs", "pixel_values",
 
 
 def is_frame(x: Any) -> bool:
-    """Return whether something is a data frame: pandas', or one that speaks Arrow's or the data frames' common language."""
-    return hasattr(x, "columns") and any(hasattr(x, name) for name in ("iloc", "__dataframe__", "__arrow_c_stream__"))
+    """Return whether something is a table: a data frame (pandas', Arrow's, or one with the interchange) or a dict of columns."""
+    frame = any(hasattr(x, name) for name in ("iloc", "__dataframe__", "__arrow_c_stream__")) and hasattr(x, "columns")
+    return frame or isinstance(x, Mapping | Raw)
 
 
 def as_pandas(frame: Any) -> Any:
@@ -36,10 +38,14 @@ def raw_of(table: Any, origin: Origin | None = None) -> Raw:
 
     if isinstance(table, Raw):
         return table
-    if is_frame(table):
+    rows = isinstance(table, Sequence) and all(isinstance(row, Mapping) for row in table)
+    if rows or isinstance(table, Mapping):
+        try:
+            frame = pd.DataFrame(table)
+        except (TypeError, ValueError) as wrong:
+            raise DataError(f"this is no table with a value per row in every column ({wrong})") from wrong
+    elif is_frame(table):
         frame = as_pandas(table)
-    elif isinstance(table, Mapping) or (isinstance(table, Sequence) and all(isinstance(row, Mapping) for row in table)):
-        frame = pd.DataFrame(table)
     else:
         raise DataError(f"a table is a data frame, a mapping of columns or a list of dicts, got a {type(table).__name__}")
     names = [str(name) for name in frame.columns]
@@ -62,7 +68,7 @@ def _cells(name: str, values: Any, origin: Origin) -> Array | list[str]:
             raise origin.wrong(infinite[0], name, "it holds an infinite number")
         return np.asarray(found)
     gaps = values.isna().to_numpy()
-    cells = ["" if gap else value for gap, value in zip(gaps, values.tolist(), strict=True)]
+    cells = ["" if gap else _number(value) for gap, value in zip(gaps, values.tolist(), strict=True)]
     there = [value for value in cells if not isinstance(value, str)]
     if values.dtype.kind in "mM" or any(hasattr(value, "isoformat") or hasattr(value, "total_seconds") for value in there):
         place = int(np.flatnonzero(~gaps)[0]) if not gaps.all() else 0
@@ -74,6 +80,11 @@ def _cells(name: str, values: Any, origin: Origin) -> Array | list[str]:
     if there and len(there) == int((~gaps).sum()) and not any(isinstance(value, bool | np.bool_) for value in there):
         return np.array([np.nan if gap else float(value) for gap, value in zip(gaps, cells, strict=True)])
     return [" ".join(str(value).split()) for value in cells]
+
+
+def _number(value: Any) -> Any:
+    """Return the decimals of data bases as numbers, everything else as it is."""
+    return float(value) if isinstance(value, Decimal) else value
 
 
 def refuse_gaps(raw: Raw, names: Iterable[str]) -> None:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from ..errors import DataError, InputError, extra, suggest
 from . import images, mapped
-from .entry import Array, ReaderOptions
-from .frames import label_of
+from .entry import Array, ReaderOptions, words
+from .frames import label_of, raw_of
+from .origin import Origin
 from .samples import Samples
+from .targets import labelled
 
+TABLE = ("categories", "columns", "drop", "missing", "scale")  # options of tables alone
 TESTING, VALIDATION = {"test", "testing"}, {"val", "valid", "validation"}
 
 
@@ -24,6 +31,8 @@ class HubColumns(NamedTuple):
     client: str | None = None
     test: str | None = None
     text: str | None = None
+    task: str = "classification"
+    table: Mapping[str, Any] = MappingProxyType({})  # of tables: drop, categories, missing, scale, columns
     size: int | None = None
     channels: int = 3
     skip_corrupt: bool = False
@@ -37,8 +46,9 @@ def hub(path: Path, options: ReaderOptions) -> Samples:
     except (OSError, ValueError, KeyError, TypeError) as broken:
         raise DataError(f"{path} is no folder that save_to_disk wrote ({broken})") from broken
     label = None if options.label == "label" and "label" not in columns_of(found) else options.label
-    asked = HubColumns(label, options.client, options.test, options.text, options.size, options.channels, options.skip_corrupt)
-    return of(found, asked, path.name)
+    table = {name: value for name in TABLE if (value := getattr(options, name)) not in (None, "usual")}
+    asked = HubColumns(label, options.client, options.test, options.text, options.task, table)
+    return of(found, asked._replace(size=options.size, channels=options.channels, skip_corrupt=options.skip_corrupt), path.name)
 
 
 def columns_of(found: Any) -> list[str]:
@@ -52,28 +62,64 @@ def columns_of(found: Any) -> list[str]:
 def of(found: Any, asked: HubColumns, name: str = "own") -> Samples:
     """Return a data set, or its splits as the official parts, as samples."""
     names = columns_of(found)
-    for column in asked[:4]:
+    labels = labelled(asked.label, asked.task) if asked.label else (label_of(names, None, "column", "data set"),)
+    text = asked.text or asked.table.get("text")
+    dropped = words("drop", asked.table["drop"]) if "drop" in asked.table else ()
+    for column in (*labels, asked.client, asked.test, text, *dropped):
         if column is not None and column not in names:
             raise suggest("column", column, names)
     whole, test = joined(found, asked.test)
     if len(whole) == 0:
         raise DataError("the data set is empty")
-    label = label_of(names, asked.label, "column", "data set")
-    owner = whole[asked.client] if asked.client else None
-    inputs = [n for n in names if n not in (label, asked.client, asked.test)]
-    x, kept = inputs_of(whole, [asked.text] if asked.text else inputs, asked)
-    classes, groups = (named(whole, column) for column in (label, asked.client))
+    inputs = [text] if text else [n for n in names if n not in (*labels, asked.client, asked.test, *dropped)]
+    if is_table(whole, inputs):
+        return table(whole, [*labels, *([asked.client] if asked.client else []), *inputs], asked, test, name)
+    if useless := set(asked.table) - {"drop", "text"}:
+        raise InputError(f"{', '.join(sorted(useless))}: options of tables, and this data set is none")
+    x, kept = inputs_of(whole, inputs, asked)
     rows = range(len(whole)) if kept is None else kept
-    y = _whole(whole, label)
+    found_labels = [_whole(whole, column) for column in labels]
+    y = found_labels[0] if len(labels) == 1 else list(zip(*found_labels, strict=True))
+    owner = whole[asked.client] if asked.client else None
     return Samples.of(
         x,
         [y[row] for row in rows],
-        classes=classes,
+        classes=named(whole, labels[0]) if len(labels) == 1 else labels if asked.task == "multilabel" else None,
         group=None if owner is None else [owner[row] for row in rows],
-        groups=groups,
+        groups=named(whole, asked.client),
         test=None if test is None else np.asarray(test)[list(rows)],
         name=name,
+        task=asked.task,
     )
+
+
+def is_table(whole: Any, names: list[str]) -> bool:
+    """Return whether the inputs are numbers, words, or both: a column of texts alone is none."""
+    kinds = {type(whole.features[name]).__name__ for name in names}
+    return bool(names) and kinds <= {"Value", "ClassLabel"} and not (len(names) == 1 and _is_text(whole, names[0]))
+
+
+def table(whole: Any, names: list[str], asked: HubColumns, test: Any, name: str) -> Samples:
+    """Return a table with gaps and words in it; numbers that stand for names become these."""
+    frame = whole.select_columns(names).with_format(None).to_pandas()
+    for column in names:
+        if (known := named(whole, column)) is not None:
+            frame[column] = [None if value is None or value != value else known[int(value)] for value in frame[column]]
+    rest = {option: value for option, value in asked.table.items() if option not in ("drop", "text")}
+    raw = raw_of(frame, Origin((f"data set {name}",)))
+    made = Samples.of(raw, asked.label or names[0], group=asked.client, test=test, name=name, task=asked.task, **rest)
+    return ordered(made, named(whole, names[0]), named(whole, asked.client))
+
+
+def ordered(samples: Samples, classes: list[str] | None, groups: list[str] | None) -> Samples:
+    """Return samples whose classes and groups stand in the order in which the data set names them."""
+    if classes is not None and samples.task == "classification":
+        places = torch.tensor([classes.index(known) for known in samples.classes])
+        samples = replace(samples, y=places[samples.y], classes=tuple(classes))
+    if groups is not None and samples.group is not None:
+        places = torch.tensor([groups.index(known) for known in samples.groups])
+        samples = replace(samples, group=places[samples.group], groups=tuple(groups))
+    return samples
 
 
 def joined(found: Any, column: str | None) -> tuple[Any, Any]:
@@ -97,21 +143,19 @@ def inputs_of(whole: Any, names: list[str], asked: HubColumns) -> tuple[Any, lis
     """Return the inputs, and the rows that could be read where some could not."""
     kinds = {name: type(whole.features[name]).__name__ for name in names}
     pictures = [name for name, kind in kinds.items() if kind == "Image"]
-    texts = [name for name in names if getattr(whole.features[name], "dtype", "") in ("string", "large_string")]
-    scalars = [name for name in names if kinds[name] in ("Value", "ClassLabel") and name not in texts]
     if len(pictures) == 1:
         return decoded(whole, pictures[0], asked)
-    if len(names) == 1 and texts:
-        return _whole(whole, texts[0]), None
-    if len(names) == 1 and not scalars and not pictures:
-        return stacked(whole, names[0]), None
-    if scalars == names:
-        return np.stack([np.asarray(_whole(whole, name), dtype=np.float32) for name in names], axis=1), None
+    if len(names) == 1 and not pictures:
+        return _whole(whole, names[0]) if _is_text(whole, names[0]) else stacked(whole, names[0]), None
     listed = ", ".join(f"{name} ({kind})" for name, kind in kinds.items()) or "none"
     raise DataError(
-        f"besides label and client the data set has {listed}: one picture, one text, one array or numbers alone are read; "
-        "name a text with text=, or leave the others out with remove_columns"
+        f"besides label and client the data set has {listed}: one picture, one text, one array or a table of numbers and words "
+        "are read; name a text with text=, or leave others out with drop="
     )
+
+
+def _is_text(whole: Any, name: str) -> bool:
+    return getattr(whole.features[name], "dtype", "") in ("string", "large_string")
 
 
 def _whole(whole: Any, column: str) -> list[Any]:

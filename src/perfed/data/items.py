@@ -16,6 +16,8 @@ def columns(dataset: Any, label: str | None = None) -> tuple[Any, list[Any]]:
     """Return inputs and labels of a map-style dataset of pairs, or of dicts of which ``label`` names the label."""
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         kind = type(dataset).__name__
+        if hasattr(dataset, "collect"):
+            raise DataError(f"a {kind} has not been read yet; give what its collect() returns")
         raise DataError(f"a {kind} has no length or cannot be indexed; give arrays x and y, or a map-style dataset")
     if len(dataset) == 0:
         raise DataError("the dataset is empty")
@@ -24,7 +26,7 @@ def columns(dataset: Any, label: str | None = None) -> tuple[Any, list[Any]]:
     x: Any = None
     for position in range(len(dataset)):
         value, target = pair(dataset, position, label)
-        labels.append(target.item() if hasattr(target, "item") else target)
+        labels.append(target.tolist() if hasattr(target, "tolist") else target)
         if isinstance(value, str):
             texts.append(value)
             continue

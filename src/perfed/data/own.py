@@ -120,6 +120,7 @@ def named(arrays: Archive | mapped.ArrayFolder, options: ReaderOptions) -> Sampl
             groups=arrays.names("groups") or None,
             test=column("test"),
             name=arrays.path.stem,
+            task=options.task,
         )
     except DataError as wrong:
         raise DataError(str(wrong) if str(arrays.path) in str(wrong) else f"{arrays.path}: {wrong}") from wrong
@@ -196,8 +197,12 @@ def silos(path: Path, suffix: str, read: Callable[[Path], Samples]) -> Samples:
         if (part.kind, part.shape) != (parts[0].kind, parts[0].shape):
             first = f"{files[0]} holds {parts[0].kind} {parts[0].shape}"
             raise DataError(f"{file} holds {part.kind} {part.shape}, but {first}")
-    names = sorted({name for part in parts for name in part.classes}, key=ordered)
-    labels = [torch.tensor([names.index(name) for name in part.classes])[part.y] for part in parts]
+    names, labels = list(parts[0].classes), [part.y for part in parts]
+    if parts[0].task == "classification":
+        names = sorted({name for part in parts for name in part.classes}, key=ordered)
+        labels = [torch.tensor([names.index(name) for name in part.classes])[part.y] for part in parts]
+    elif wrong := next((file for file, part in zip(files, parts, strict=True) if part.classes != parts[0].classes), None):
+        raise DataError(f"{wrong} has other labels than {files[0]}")
     split = all(part.test is not None for part in parts)
     texts = None if parts[0].texts is None else tuple(text for part in parts for text in part.texts or ())
     return Samples(
@@ -210,6 +215,7 @@ def silos(path: Path, suffix: str, read: Callable[[Path], Samples]) -> Samples:
         parts[0].kind,
         path.name,
         texts,
+        task=parts[0].task,
     )
 
 
@@ -227,10 +233,27 @@ SCHEMES: dict[str, tuple[Callable[[Path, ReaderOptions], Samples], tuple[str, ..
         ("categories", "client", "columns", "decimal", "drop", "label", "missing", "scale", "task", "test", "text"),
     ),
     "folder": (folder, ("channels", "size", "skip_corrupt")),
-    "hf": (hub, ("channels", "client", "label", "size", "skip_corrupt", "test", "text")),
+    "hf": (
+        hub,
+        (
+            "categories",
+            "channels",
+            "client",
+            "columns",
+            "drop",
+            "label",
+            "missing",
+            "scale",
+            "size",
+            "skip_corrupt",
+            "task",
+            "test",
+            "text",
+        ),
+    ),
     "leaf": (leaf, ()),
-    "npy": (npy, ("size",)),
-    "npz": (npz, ("size",)),
+    "npy": (npy, ("size", "task")),
+    "npz": (npz, ("size", "task")),
     "parquet": (parquet, ("categories", "client", "columns", "drop", "label", "missing", "scale", "task", "test", "text")),
     "pfllib": (pfllib, ()),
 }

@@ -142,8 +142,7 @@ class Samples:
         kind: str | None = None,
         name: str = "own",
         task: str = "classification",
-        categories: Iterable[str] = (),
-        scale: str = "usual",
+        **table: Any,
     ) -> Samples:
         """Return your own arrays, texts, a data frame, a map-style or Hugging Face dataset as samples.
 
@@ -161,9 +160,8 @@ class Samples:
             name: What the data set is called in tables.
             task: ``classification``; ``regression`` for numbers as labels; ``multilabel`` for N×L zeros and ones, or columns
                 ``"cough,fever"``; ``survival`` for a time and whether the event was seen, or columns ``"days,died"``.
-            categories: Columns of a data frame whose numbers are names of categories.
-            scale: How numbers of a data frame are scaled: by each ``client``'s own training rows, by those of all
-                (``federated``), or not (``none``). Usual is ``federated`` where the frame has gaps or words, else ``none``.
+            table: Of a data frame or a table of Hugging Face, what ``csv:`` takes too: ``drop``, ``categories``, ``missing``,
+                ``scale``, ``columns``, ``text``.
 
         Returns:
             The data set, for `federate`.
@@ -183,13 +181,14 @@ class Samples:
 
             if classes is not None or groups is not None or kind is not None:
                 raise InputError("classes, groups and kind of a Hugging Face data set follow from its features; leave them out")
-            return of(x, HubColumns(y, group, test), name)
+            return of(x, HubColumns(y, group, test, task=task, table=table), name)
         if is_frame(x):
             from .tabular import of_frame
 
-            asked = {"task": task, "categories": categories, "scale": scale}
-            x, y, names, group, test, kind = of_frame(x, y, group, test, asked)
+            x, y, names, group, test, kind = of_frame(x, y, group, test, {"task": task} | table)
             classes = names or classes
+        elif table:
+            raise InputError(f"{', '.join(table)}: options of data frames and tables, and this is a {type(x).__name__}")
         elif y is None or isinstance(y, str):
             x, y = columns(x, y)
         sheet = x if isinstance(x, Sheet) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import DataError, InputError, suggest
 from .cells import Words
 from .columns import Columns, refuse_scale
+from .entry import options_of
 from .frames import label_of, raw_of, refuse_gaps, told
 from .origin import Array, Origin, Raw
 from .sheet import Scale, Sheet, is_plain, typed, whole
@@ -20,6 +21,9 @@ from .targets import labelled, target
 
 if TYPE_CHECKING:
     from .samples import Samples
+
+
+FRAME = ("categories", "columns", "drop", "missing", "scale", "task", "text")  # options of a table that is no file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,22 +165,23 @@ def of_frame(frame: Any, y: Any, group: Any, test: Any, options: Mapping[str, An
     Each of ``y``, ``group`` and ``test`` may be a column's name.
     """
     raw = raw_of(frame)
-    task = str(options.get("task", "classification"))
+    roles = TableRoles.of(options_of("data frame", options, FRAME))
     label = y if isinstance(y, str) else label_of(raw.names, None, "column", "frame") if y is None else None
-    columns = [*(() if label is None else labelled(label, task)), *(name for name in (group, test) if isinstance(name, str))]
-    for name in columns:
+    columns = [
+        *(() if label is None else labelled(label, roles.task)),
+        *(name for name in (group, test) if isinstance(name, str)),
+    ]
+    for name in (*columns, *roles.drop, *([roles.text] if roles.text else [])):
         if name not in raw.columns:
             raise suggest("column", name, raw.names)
     refuse_gaps(raw, columns)
     classes: Iterable[str] | None = None
     if label is not None:
-        y, classes = target(raw, label, task, Words())
-    rest = Raw({name: cells for name, cells in raw.columns.items() if name not in columns}, raw.origin, raw.plain)
-    chosen = tuple(options.get("categories") or ())
-    if len(rest.columns) == 1 and isinstance(words := next(iter(rest.columns.values())), list) and not chosen:
-        return words, y, classes, _told(raw, group), _tested(raw, test), None
-    roles = TableRoles(label="", categories=chosen, scale=refuse_scale(options.get("scale", "usual")))
-    x, kind = inputs(rest, roles)
+        y, classes = target(raw, label, roles.task, roles.how)
+    left = {name: cells for name, cells in raw.columns.items() if name not in (*columns, *roles.drop)}
+    if len(left) == 1 and isinstance(left[only := next(iter(left))], list) and not roles.categories and roles.given is None:
+        roles = replace(roles, text=only)  # a column of words alone is texts
+    x, kind = inputs(Raw(left, raw.origin, raw.plain), replace(roles, label="", drop=(), task="classification"))
     return x, y, classes, _told(raw, group), _tested(raw, test), kind
 
 

@@ -197,6 +197,9 @@ def _at(lines: Sequence[Line], moment: Moment, report: str, series: str, by: str
 
 
 def _nothing(lines: Sequence[Line], series: str, by: str) -> InputError:
+    if (since := runaway(lines, series=series)) is not None:
+        advice = "a smaller budget.lr may help, and for regression labels in a larger unit, such as thousands"
+        return InputError(f"the loss is no number since round {since}, so there is no score to choose a round by; {advice}")
     if tested(lines, series):
         return InputError(f"'{by}' is undefined for every client in every round, so it cannot choose one; choose=loss can")
     return InputError(f"there is no round with scores under '{series}'; a run of at least one round has them")

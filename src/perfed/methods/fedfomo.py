@@ -206,10 +206,10 @@ def _by_place(best: Tensor, anyone: Tensor, tickets: Tensor, chance: float, plac
 
 
 def _loss(task: Task, params: Params, data: Shard) -> Tensor:
-    """Return the mean cross-entropy over a client's samples as they are served; zero if it has none."""
+    """Return the mean loss over a client's samples as they are served; zero if it has none."""
     total = count = torch.zeros((), device=data.rows.device)
     for batch in data.passes():
-        mask = torch.ones_like(batch.y) if batch.mask is None else batch.mask
-        losses = task.fit_each(task.served.logits(params, batch.x), batch.y)
+        losses = task.fit_each(task.served.logits(params, batch.x), batch.y, batch.mask)
+        mask = torch.ones_like(losses) if batch.mask is None else batch.mask
         total, count = total + (losses * mask).sum(), count + mask.sum()
     return total / count.clamp(min=1)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..evaluate.metrics import Metric, known
 from ..evaluate.summary import main, tested
@@ -56,6 +57,16 @@ class MainScore:
     def counted(self) -> bool:
         """Whether it is a share of samples, so that the number of samples says how certain it is."""
         return self.metric.name in COUNTED
+
+
+def used(run: Record, name: str, value: Any) -> Any:
+    """Return a setting as it was used: accuracy stands for the main score where no classes are learned."""
+    own = main_metric(run, run.settings.get("series", "test")).name
+    if name == "choose" and value == "accuracy":
+        return own
+    if name == "metrics":
+        return list(dict.fromkeys(own if metric == "accuracy" else metric for metric in value))
+    return value
 
 
 def main_metric(run: Record, series: str = "test") -> Metric:

@@ -11,7 +11,7 @@ from ..units import signed, weighed
 from . import figures, glance, intervals, pictures
 from .formats import ANCHORS, MOMENTS, USUAL
 from .gains import same_clients
-from .main_score import MainScore
+from .main_score import MainScore, used
 from .names import title
 from .read import PLACES, Record, differing, labels
 from .read import options as asked
@@ -97,7 +97,7 @@ def facts(runs: Sequence[Record]) -> list[tuple[str, str]]:
 
 def _shared(runs: Sequence[Record]) -> dict[str, Any]:
     apart = differing(runs)
-    return {key: value for key, value in flat(runs[0].settings).items() if key not in (*apart, *PLACES)}
+    return {key: used(runs[0], key, value) for key, value in flat(runs[0].settings).items() if key not in (*apart, *PLACES)}
 
 
 def _asked(runs: Sequence[Record]) -> Section:

@@ -92,7 +92,7 @@ def assemble(
     attackers = attackers_of(experiment, federation, seed)
     federation = poisoned(federation, experiment.attack, attackers)
     method = method_of(experiment)
-    task = task_of(experiment, federation, seed, federation.vocabulary if words is None else words)
+    task = task_of(experiment, federation, seed, federation.words if words is None else words)
     if task.goal != "classification" and experiment.budget.balance != "none":
         raise InputError(f"budget.balance is for classes, and this data is for {task.goal}; leave it at none")
     if task.goal != "classification" and method.names_classes:
@@ -190,7 +190,9 @@ def samples_of(experiment: Experiment) -> Samples:
     if isinstance(choice.made, Samples):
         return choice.made
     if choice.made is not None:
-        raise InputError(f"data is a name, perfed.Samples.of(…) or perfed.federate(…), got {type(choice.made).__name__}")
+        given = type(choice.made).__name__
+        frame = ", such as Samples.of(frame, 'diagnosis', group='hospital')" if given == "DataFrame" else ""
+        raise InputError(f"data is a name, perfed.Samples.of(…) or perfed.federate(…), got {given}{frame}")
     return load_samples(choice.name, **choice.options)
 
 

@@ -14,6 +14,7 @@ from .unseen import kept_out
 if TYPE_CHECKING:
     from .assemble import SharedData
 
+LARGE = 100.0  # labels of regression beyond this size are warned of
 MADE = {  # how a partition that does not follow the data's groups made the clients
     "client_dirichlet": "made by Dirichlet {alpha:g}, of {train_size} training samples",
     "client_pathological": "made with {classes_per_client} classes each, of {train_size} training samples",
@@ -78,7 +79,14 @@ def introduced(experiment: Experiment, shared: "SharedData") -> str:
     start = f"{len(sizes)} clients{origin}; {each}" if origin.startswith(",") else f"{len(sizes)} clients {origin}, {each}"
     out = kept_out(experiment, split.names, experiment.seeds[0])
     apart = f"; {len(out)} of them never train and join afterwards: {_listed([split.names[i] for i in out])}" if out else ""
-    return f"{start}{unused}{apart}; network: {experiment.model.name}{_columns(samples)}"
+    return f"{start}{unused}{apart}; network: {experiment.model.name}{_columns(samples)}{_large(samples)}"
+
+
+def _large(samples: Samples) -> str:
+    """Return a warning where the numbers to predict are so large that training is slow or runs away."""
+    if samples.task != "regression" or (size := float(samples.y.square().mean().sqrt())) <= LARGE:
+        return ""
+    return f"; labels are about {size:,.0f} in size: written in a larger unit, such as thousands, they are learned more easily"
 
 
 def _columns(samples: Samples) -> str:

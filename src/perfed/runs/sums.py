@@ -18,14 +18,15 @@ def summed(asked: Experiment, lines: Mapping[int, list[dict[str, Any]]], who: Ma
     """Return the figures of a run from the lines of its seeds."""
     total = {way: sum(line[f"bytes_{way}"] for own in lines.values() for line in own) for way in ("up", "down")}
     options = {"report": asked.report, "best": asked.best, "series": asked.series, "choose": asked.choose}
+    own = _main(lines, asked.series)
     rise = rising(lines, report=asked.report, series=asked.series)
     new, hurt = newcomers(lines, asked.report), attacked(lines, asked.report)
     return {
         "rounds": asked.rounds,
         "seeds": list(asked.seeds),
         "seconds": round(sum(line["seconds"] for own in lines.values() for line in own), 3),
-        "choose": asked.choose,
-        "main": _main(lines, asked.series),  # what stands under accuracy: for other tasks than classes another score
+        "choose": own if asked.choose == "accuracy" else asked.choose,
+        "main": own,  # what stands under accuracy: for other tasks than classes another score
         "accuracy": summarise(lines, **options),
         "metrics": others(lines, **options),
         "majority": majority(who),

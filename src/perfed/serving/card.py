@@ -33,7 +33,7 @@ def describe(model: PersonalModel, used: Params, classes: Sequence[str], about: 
     """Return what a model's file says of itself, besides its scores."""
     inputs, facts = model.inputs, model.facts
     kind = getattr(inputs, "kind", "")
-    found = {
+    found: dict[str, Any] = {
         "perfed": __version__,
         "format": FORMAT,
         "task": facts.get("task", "classification"),
@@ -57,6 +57,9 @@ def describe(model: PersonalModel, used: Params, classes: Sequence[str], about: 
     for name in ("vocabulary", "columns"):
         if name in facts and name not in found:
             found[name] = facts[name]
+    if kind == "tokens" and "vocabulary" not in found:
+        most = model.task.named.get("words")
+        found["input"] |= {"below": most, "what": f"numbers of words or characters{f' below {most}' if most else ''}; 0 fills up"}
     return found
 
 

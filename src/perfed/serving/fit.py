@@ -41,7 +41,7 @@ class Fit:
     def columns(self) -> list[str]:
         """The names of a table's columns, or of a text's; none where the data was no table."""
         if self.kind == "tokens":
-            return [str(self.card.get("text", "text"))]
+            return [str(self.card.get("text", "text"))] if "vocabulary" in self.card else []
         return [str(column["name"]) for column in self.card.get("columns") or ()]
 
     def table(self, raw: Raw) -> tuple[Tensor, list[str]]:
@@ -50,7 +50,7 @@ class Fit:
         Every column must be one of the model's, and every one of these must be there.
         """
         where, wanted = raw.origin.files[0], self.columns
-        if self.kind not in ("features", "tokens"):
+        if self.kind != "features" and not (self.kind == "tokens" and wanted):
             raise DataError(f"{where} is a table, but the model takes {self.card['input']['what']}")
         if not wanted:
             return self._unnamed(raw), []
@@ -90,6 +90,8 @@ class Fit:
 
     def texts(self, texts: Sequence[str]) -> Tensor:
         """Return texts as the places of their words."""
+        if "vocabulary" not in self.card:
+            raise DataError(f"this is a text, but the model takes {self.card['input']['what']}")
         return Vocabulary(tuple(self.card["vocabulary"])).encode(texts, self.shape[0])
 
     def picture(self, source: Path | io.BytesIO, where: str) -> Tensor:
@@ -142,8 +144,8 @@ class Fit:
         if wanted.kind in "iu":
             if self.kind == "image" and array.dtype.kind == "f" and len(array) and array.max() <= 1:
                 raise DataError(f"{where} holds values up to {array.max():g}, but the model takes pictures with values 0 to 255")
-            limits = np.iinfo(wanted) if self.kind != "tokens" else None
-            most = len(self.card["vocabulary"]) - 1 if limits is None else int(limits.max)
+            known = self.card["input"].get("below") or len(self.card.get("vocabulary", ()))
+            most = known - 1 if self.kind == "tokens" and known else int(np.iinfo(wanted).max)
             bad |= ((array < 0) | (array > most) | (array != np.floor(array))).reshape(len(array), -1).any(1)
         if bad.any():
             raise DataError(f"{where}: sample {int(np.flatnonzero(bad)[0])} has a value that the model cannot take")

@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from ..local.shard import Batch
-from .loss import each_of, fit
+from .loss import each, fit
 
 
 class Fits:
@@ -32,12 +32,13 @@ class Fits:
         """
         return fit(self.goal, self.objective, logits, batch)
 
-    def fit_each(self, logits: Tensor, y: Tensor) -> Tensor:
+    def fit_each(self, logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return how badly scores fit each label.
 
         Args:
             logits: A row of scores per sample.
             y: The labels.
+            mask: 0 for padding, which survival must not compare with others; None where nothing is padded.
 
         Returns:
             One number per sample.
@@ -48,4 +49,4 @@ class Fits:
             >>> task().fit_each(torch.zeros(2, 4), torch.tensor([0, 1]))
             tensor([1.3863, 1.3863])
         """
-        return each_of(self.goal, self.objective)(logits, y)
+        return each(self.goal, self.objective, logits, y, mask)

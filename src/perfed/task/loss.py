@@ -78,5 +78,10 @@ def fit(goal: str, loss: str, logits: Tensor, batch: Batch) -> Tensor:
     """
     if goal == "classification":
         return cross_entropy(logits, batch)
-    given: dict[str, Any] = {"mask": batch.mask} if goal == "survival" else {}
-    return batch.mean(each_of(goal, loss)(logits, batch.y, **given))
+    return batch.mean(each(goal, loss, logits, batch.y, batch.mask))
+
+
+def each(goal: str, loss: str, logits: Tensor, y: Tensor, mask: Tensor | None) -> Tensor:
+    """Return each sample's loss; only survival compares samples, and must know which are padding."""
+    given: dict[str, Any] = {"mask": mask} if goal == "survival" else {}
+    return each_of(goal, loss)(logits, y, **given)

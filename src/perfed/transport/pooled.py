@@ -189,7 +189,7 @@ def _work(
     while True:
         try:
             job: Job = pipe.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):  # the parent closes the pipe, also while something is on its way
             return
         result, error = None, None
         try:
@@ -198,7 +198,10 @@ def _work(
             error = (type(refused).__name__, str(refused))
         except Exception as failed:
             error = (type(failed).__name__, f"client {job.client}: {traceback.format_exc()}")
-        pipe.send((job.client, job.slot, result, error))
+        try:
+            pipe.send((job.client, job.slot, result, error))
+        except ConnectionError:
+            return
 
 
 def _do(site: Site, job: Job, common: Arena, inbox: Arena, outbox: Arena) -> Any:
