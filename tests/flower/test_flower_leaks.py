@@ -142,7 +142,7 @@ def test_data_for_another_task_is_refused_in_a_sentence(tmp_path: Path) -> None:
         (place / f"silo-{i}" / "silo.yaml").write_text(yaml.safe_dump({"client": i, "data": {"ward": own}}))
     with pytest.raises(RunError, match="the data are not allowed there, or cannot be read"):
         Conductor(place / "server", Here(place)).conduct()
-    assert "silos train classifiers so far, and this data is for regression" in noted(place)
+    assert "the experiment is for classification, and 'ward' is for regression here" in noted(place)
 
 
 def test_the_old_permission_is_named_with_what_it_became() -> None:

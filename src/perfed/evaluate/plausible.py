@@ -33,6 +33,8 @@ def implausible(score: Mapping[str, Any], metrics: Sequence[Metric]) -> str:
 def _beyond(metric: Metric, value: float, count: int) -> str:
     if not math.isfinite(value) or abs(value) > LARGEST:
         return f"its {metric.name} is {value:.3g}, which no model has"
+    if metric.name == "r2" and value > 1:
+        return f"its r2 is {value:.3g}, no model explains more than all"
     if metric.unit == "%" and metric.name != "r2" and not 0 <= value <= 1:
         return f"its {metric.name} is {value:.3g}, a share lies between 0 and 1"
     if metric.name in ("brier", "mae", "rmse") and value < 0:

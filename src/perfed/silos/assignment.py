@@ -10,7 +10,8 @@ import torch
 from ..data import Samples
 from ..data import load as load_samples
 from ..errors import InputError, suggest
-from ..federation import Federation
+from ..evaluate.metrics import MAIN
+from ..federation import Federation, guessed
 from ..partition import Iid
 from ..partition import split as make_split
 from ..runs import parse
@@ -96,13 +97,14 @@ def _settings(config: SiloConfig, asked: Experiment) -> tuple[Experiment, Sample
         changed["model"] = asked.model.model_copy(update={"options": asked.model.options | {"weights": path}})
     settings = asked.but(**changed)
     samples = load_samples(settings.data.name, **settings.data.options)
+    wanted = str(asked.data.options.get("task", "classification"))
+    if samples.task != wanted:
+        raise Refused("data", f"the experiment is for {wanted}, and '{asked.data.name}' is for {samples.task} here")
     return settings, _relabelled(samples, source.classes), source
 
 
 def _federation(settings: Experiment, samples: Samples, source: DataSource, ask: Ask) -> Federation:
     """Return this silo as a federation of one that draws as client ``ask.client``."""
-    if samples.task != "classification":
-        raise Refused("data", f"silos train classifiers so far, and this data is for {samples.task}; `perfed run` trains it")
     if source.rows == "split":
         split = split_of(settings, samples, ask.seed)
         if split.clients != ask.clients:
@@ -132,15 +134,16 @@ def _facts(own: Federation, samples: Samples, policy: SitePolicy) -> dict[str, A
     facts: dict[str, Any] = {
         "sizes": [len(getattr(own, part)[0]) for part in ("train", "validation", "test")],
         "classes": list(samples.classes),
+        "task": samples.task,
         "shape": list(own.inputs(own.x[:1], None).shape[1:]),
         "dtype": str(own.inputs(own.x[:1], None).dtype).removeprefix("torch."),
         "words": None if own.vocabulary is None else len(own.vocabulary),
         "name": own.names[0],
         "torch": version("torch"),
     }
-    correct, count = own.majority()  # the score of always naming the most frequent class, which others are compared with
-    if policy.reports("accuracy", count[0]):
-        facts["majority"] = [correct[0], count[0]]
+    count = len(own.test[0])
+    if policy.reports(MAIN.get(own.goal, "accuracy"), count):  # the score of a guess, which others are compared with
+        facts |= {"guess": guessed(own)[0]} if own.goal in MAIN else {"majority": [own.majority()[0][0], count]}
     if policy.labels:
         facts["labels"] = own.counts()[0].tolist()
     return facts
@@ -150,6 +153,8 @@ def _relabelled(samples: Samples, classes: tuple[str, ...]) -> Samples:
     """Return samples whose labels are positions in the common list ``classes``."""
     if not classes or classes == samples.classes:
         return samples
+    if samples.task != "classification":
+        raise InputError(f"classes: is a list of classes, and this data is for {samples.task}")
     for name in samples.classes:
         if name not in classes:
             raise suggest("class in this silo's list", name, classes)

@@ -14,6 +14,7 @@ from typing import Any
 from .. import __version__, machine
 from ..disk import get_json, put_json
 from ..errors import InputError, RunError
+from ..evaluate.metrics import MAIN
 from ..runs import parse
 from ..runs.assemble import method_of
 from ..runs.folder import RunFolder, SeedFolder
@@ -193,13 +194,18 @@ class Conductor:
 
 def described(silos: list[dict[str, Any] | None]) -> dict[str, Any]:
     """Return who the clients are, as far as they let it be known."""
-    classes = next(s["classes"] for s in silos if s)
+    classes, task = next((s["classes"], s["task"]) for s in silos if s)
     sizes = [s["sizes"] if s else [0, 0, 0] for s in silos]
-    rows = [(s or {}).get("majority") or [0, 0] for s in silos]
+    if task in MAIN:
+        told = [(s or {}).get("guess") for s in silos]
+        guess = {"count": [own[2] if score is not None else 0 for own, score in zip(sizes, told, strict=True)], MAIN[task]: told}
+    else:
+        rows = [(s or {}).get("majority") or [0, 0] for s in silos]
+        guess = {"correct": [r[0] for r in rows], "count": [r[1] for r in rows]}
     return {
         "names": [str(s["name"]) if s else f"silo {i}" for i, s in enumerate(silos)],
         **{part: [own[k] for own in sizes] for k, part in enumerate(("train", "validation", "test"))},
         "labels": [(s or {}).get("labels") or [0] * len(classes) for s in silos],
         "classes": classes,
-        "majority": {"correct": [r[0] for r in rows], "count": [r[1] for r in rows]},
+        "majority": guess,
     }

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
+from ..data.targets import TASKS
 from ..errors import WireError
 from .messages import brief, is_count, is_text
 
 log = logging.getLogger("perfed.silos")
 
-AGREED = ("classes", "shape", "dtype", "words", "columns")  # what the silos' data must have in common
+AGREED = ("task", "classes", "shape", "dtype", "words", "columns")  # what the silos' data must have in common
 DTYPES = ("float32", "int32", "int64", "uint8")
 CLASSES = 1 << 16
 VALUES = 1 << 28  # most values of one sample
@@ -44,6 +45,7 @@ def _is_counts(value: Any) -> bool:
 
 _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "sizes": (_is_sizes, "three counts"),
+    "task": (lambda v: v in TASKS, f"one of {', '.join(TASKS)}"),
     "classes": (_is_classes, "different names"),
     "shape": (_is_shape, "a few positive numbers"),
     "dtype": (lambda v: v in DTYPES, f"one of {', '.join(DTYPES)}"),
@@ -53,9 +55,10 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "torch": (is_text, "a short text"),
     "labels": (_is_counts, "counts"),
     "start": (lambda v: isinstance(v, str) and re.fullmatch("[0-9a-f]{32}", v) is not None, "32 hexadecimal digits"),
+    "guess": (lambda v: type(v) in (int, float) and 0 <= v <= 1, "a share"),
     "majority": (lambda v: _is_counts(v) and len(v) == 2 and v[0] <= v[1], "correct and count"),
 }
-_OPTIONAL = {"labels", "majority", "start"}
+_OPTIONAL = {"guess", "labels", "majority", "start"}
 
 
 def checked(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -201,15 +201,19 @@ def answer_like(site: Site, server: Tree, first: Private) -> Tree:
     noise = torch.rand(shape, generator=generator)
     x = noise.to(fed.x.dtype) if fed.x.is_floating_point() else torch.zeros(shape, dtype=fed.x.dtype)
     rows = torch.arange(count)
+    labels = rows % fed.classes  # or of the form that the task's labels have: a number, some labels, a time and an event
+    if fed.goal != "classification":
+        labels = torch.ones({"regression": (count,), "survival": (count, 2)}.get(fed.goal, (count, fed.classes)))
     tiny = Federation(
         x,
-        rows % fed.classes,
+        labels,
         (rows,),
         (rows[:0],),
         (rows[:0],),
         inputs=fed.inputs,
         classes=fed.classes,
         names=("noise",),
+        goal=fed.goal,
     )
     budget = replace(site.method.budget, epochs=1, batch_size=count)
     with one_thread():

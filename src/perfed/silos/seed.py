@@ -149,4 +149,5 @@ def _faraway(facts: dict[str, Any], sizes: list[int], validation: list[int], see
         classes=len(facts["classes"]),
         names=tuple(f"silo {i}" for i in range(len(sizes))),
         seed=seed,
+        goal=facts["task"],
     )

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from ...errors import InputError, RunError
+from ...evaluate.metrics import chosen_by
 from ...runs import parse
 from ...runs.assemble import method_of
 from ...runs.choice import name_of
@@ -113,7 +114,8 @@ def _silo(folder: Path, number: int, settings: Experiment, address: Address, all
 
 def permits(settings: Experiment, allowed: Mapping[str, Any]) -> dict[str, Any]:
     """Return a policy that allows an experiment and what is said; scores are allowed by the names of those it measures."""
-    named = [name_of(metric) for metric in settings.metrics]
+    task = str(settings.data.options.get("task", "classification"))
+    named = [chosen_by(name_of(metric), task) for metric in settings.metrics]
     return limits(settings) | dict(allowed) | ({"scores": named} if allowed.get("scores") is True else {})
 
 
