@@ -1,6 +1,7 @@
 """Silos that predict numbers, labels and times, and agree on a table's columns by sums; without Flower."""
 
 import csv
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,18 @@ import pytest
 import yaml
 from faraway import Here, final, folders, lines, serial, silo
 
+from perfed.data import csvs
+from perfed.data.cells import Words
+from perfed.data.columns import Columns
+from perfed.data.sheet import Sheet, typed
+from perfed.data.tabular import stacked
+from perfed.errors import RunError, WireError
+from perfed.runs import parse
 from perfed.runs.folder import SeedFolder
+from perfed.silos import sums
 from perfed.silos.conductor import Conductor
+from perfed.silos.flower.layout import limits
+from perfed.silos.rehearsal import question, rehearse
 
 TASKS = {
     "regression": {"task": "regression", "label": "dose", "drop": "days,died,cough"},
@@ -61,3 +72,100 @@ def test_other_tasks_give_the_bits_of_serial(tmp_path: Path, task: str) -> None:
     assert final(run / "seed-0")["digest"] == final(reference)["digest"]
     assert lines(run / "seed-0") == lines(reference)
     assert SeedFolder(run / "seed-0").clients["majority"] == SeedFolder(reference).clients["majority"]
+
+
+def hospitals(place: Path, policy: dict[str, Any], scale: str = "federated", **more: Any) -> Path:
+    """Write a deployment of three hospitals that each have a table with gaps and words of their own."""
+    data = {"label": "cough", "drop": "days,died,dose", "scale": scale, "name": "csv:patients.csv"}
+    made = deployed(place, data, "all", policy, method="fedrep", **more)
+    for i in range(3):
+        patients(made / f"silo-{i}" / "patients.csv", i, gaps=True)
+    return made
+
+
+@pytest.mark.parametrize("scale", ["federated", "client"])
+def test_sums_decide_as_all_rows_together_would(tmp_path: Path, scale: str) -> None:
+    place = hospitals(tmp_path / "by sums", {"sums": True}, scale)
+    carrier = Here(place)
+    run = Conductor(place / "server", carrier).conduct()
+    assert [ask.verb for ask in carrier.asked[:6]] == ["columns"] * 3 + ["hello"] * 3
+    found = [silo(place, i).model()[1].site.federation for i in range(3)]
+    sheets = [fed.source[0].sheet for fed in found if fed.source]  # a silo's own rows, and which of them it trains on
+    train = [fed.source[1].train[0] for fed in found if fed.source]
+    ends = np.cumsum([0, *map(len, sheets)])
+    whole = joined([f"csv:{place / f'silo-{i}' / 'patients.csv'}" for i in range(3)])
+    rows = [own + start for own, start in zip(train, ends, strict=False)]
+    decided = Columns.fit(whole, rows, "none" if scale == "client" else "federated")
+    assert SeedFolder(run / "seed-0").columns() == (decided,) * 3
+    ours = [fed.columns[0] for fed in found if fed.columns]
+    assert [own == decided for own in ours] == [scale == "federated"] * 3
+    file = tmp_path / "columns.json"
+    file.write_text(json.dumps(decided.as_json()))
+    again = hospitals(tmp_path / "by file", {}, scale)
+    for i in range(3):
+        path = again / f"silo-{i}" / "silo.yaml"
+        plain = yaml.safe_load(path.read_text())
+        plain["data"]["csv:patients.csv"]["columns"] = str(file)
+        path.write_text(yaml.safe_dump(plain))
+    other = Conductor(again / "server", Here(again)).conduct()
+    assert final(run / "seed-0")["digest"] == final(other / "seed-0")["digest"]
+    assert lines(run / "seed-0") == lines(other / "seed-0")
+
+
+def joined(names: list[str]) -> Sheet:
+    """Return tables one below the other, as one process would read them."""
+    parts = [csvs.read(Path(name.removeprefix("csv:"))) for name in names]
+    raw, _ = stacked(parts)
+    return Sheet(typed(raw, ["age", "sex", "pressure"], Words()))
+
+
+def test_sums_stay_at_home_unless_the_policy_lets_them_leave(tmp_path: Path) -> None:
+    place = hospitals(tmp_path, {})
+    with pytest.raises(RunError, match="sums over the columns of its table may not leave there"):
+        Conductor(place / "server", Here(place)).conduct()
+    assert "sums over this table's columns may not leave here; `sums: true`" in (
+        place / "silo-0" / "state" / "refused.jsonl"
+    ).read_text(encoding="utf-8")
+    assert not limits(parse.build({"data": "digits"}))["sums"]
+    for i in range(3):
+        policy = place / f"silo-{i}" / "policy.yaml"
+        policy.write_text(yaml.safe_dump(yaml.safe_load(policy.read_text()) | {"sums": True}))
+    checked = rehearse(
+        silo(place, 1).config, question(parse.load(place / "server" / "experiment.yaml"), silo(place, 1).config, 3)
+    )
+    assert checked["leaves"]["sums"] and checked["facts"]["columns"][0] == ["age", "feature"]
+
+
+def test_a_silo_whose_columns_differ_takes_no_part(tmp_path: Path) -> None:
+    place = hospitals(tmp_path, {"sums": True})
+    table = place / "silo-2" / "patients.csv"
+    table.write_text(table.read_text().replace("pressure", "druck", 1))
+    run = Conductor(place / "server", Here(place)).conduct()
+    assert "the silo's columns differ from the others': ['druck', 'number']" in (run / "seed-0" / "refused.jsonl").read_text(
+        "utf-8"
+    )
+    assert SeedFolder(run / "seed-0").clients["train"][2] == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\xff",
+        b"[]",
+        b'[{"name": "age"}]',
+        b'[{"name": "age", "kind": "number", "count": 3, "gaps": 0, "mean": 1e999, "squares": 1}]',
+        b'[{"name": "age", "kind": "number", "count": 3, "gaps": 0, "mean": 1, "squares": -1}]',
+        b'[{"name": "sex", "kind": "category", "count": 3, "gaps": 0, "levels": {"f": 9}}]',
+    ],
+)
+def test_sums_of_another_form_are_refused(body: bytes) -> None:
+    with pytest.raises(WireError):
+        sums.unpack(body)
+
+
+@pytest.mark.parametrize(
+    "wrong", [[{"name": 3}], [{"name": "age", "kind": "number", "scale": 0}], [{"name": "a", "kind": "code"}]]
+)
+def test_decisions_of_another_form_are_refused(wrong: list[Any]) -> None:
+    with pytest.raises(WireError, match="no such"):
+        sums.coded(Sheet(()), wrong, "federated")

@@ -62,11 +62,11 @@ class MainScore:
 def used(run: Record, name: str, value: Any) -> Any:
     """Return a setting as it was used: accuracy stands for the main score where no classes are learned."""
     own = main_metric(run, run.settings.get("series", "test")).name
-    if name == "choose" and value == "accuracy":
-        return own
-    if name == "metrics":
-        return list(dict.fromkeys(own if metric == "accuracy" else metric for metric in value))
-    return value
+    if own == "accuracy" or name not in ("choose", "metrics"):
+        return value
+    if name == "choose":
+        return own if value == "accuracy" else value
+    return [own, *(metric for metric in value if metric not in ("accuracy", own))]
 
 
 def main_metric(run: Record, series: str = "test") -> Metric:

@@ -9,10 +9,11 @@ import torch
 
 from ..data import Samples
 from ..data import load as load_samples
+from ..data.columns import ColumnSums
 from ..errors import InputError, suggest
 from ..evaluate.metrics import MAIN
 from ..federation import Federation, guessed
-from ..partition import Iid
+from ..partition import Iid, Split
 from ..partition import split as make_split
 from ..runs import parse
 from ..runs.assemble import assemble, federation_of, split_of
@@ -26,6 +27,7 @@ from .messages import Ask
 from .policy import SitePolicy, steps
 from .refusals import Refused
 from .states import States
+from .sums import coded
 
 log = logging.getLogger("perfed.silo")
 
@@ -65,12 +67,27 @@ def assign(config: SiloConfig, ask: Ask, policy: SitePolicy, states: States, adm
         if not config.start:
             log.warning("no %s here: private parts begin otherwise than the other silos', which can cost accuracy", start.FILE)
     words = () if own.vocabulary is None else own.vocabulary.words
-    coded = None if own.columns is None else [[name, "feature"] for name in own.columns[0].names]
-    facts = _facts(own, samples, policy) | {"columns": coded or columns_of(source)}
+    features = None if own.columns is None else [[name, "feature"] for name in own.columns[0].names]
+    facts = _facts(own, samples, policy) | {"columns": features or columns_of(source)}
     if secret is not None and config.start:
         facts["start"] = start.sign_of(config.start, ask.experiment)
     site = replace(made.site, secret=made.site.privacy.on)  # who knows the seed could take keyed noise off again
     return Assignment(site, made.server, first, facts, words, asked.join.epochs)
+
+
+def column_sums(config: SiloConfig, ask: Ask, policy: SitePolicy) -> ColumnSums | None:
+    """Return the sums over this silo's training rows by which all silos agree on columns, if the policy lets them leave.
+
+    There are none where rows are of a common split, or where a file with decisions is named.
+    """
+    asked = built(ask.settings)
+    policy.admit(asked, ask.seeded)
+    settings, samples, source = _settings(config, asked)
+    if source.rows == "split" or samples.sheet is None or samples.sheet.given is not None:
+        return None
+    if not policy.sums:
+        raise Refused("sums", "sums over this table's columns may not leave here; `sums: true` in the policy would let them")
+    return ColumnSums.of(samples.sheet.take(_own_split(settings, samples, ask).train[0]))
 
 
 def built(plain: dict[str, Any]) -> Experiment:
@@ -90,6 +107,8 @@ def _settings(config: SiloConfig, asked: Experiment) -> tuple[Experiment, Sample
         raise suggest("data at this silo", asked.data.name, config.data)
     source = config.data[asked.data.name]
     changed: dict[str, Any] = {"data": source.source, "device": config.device}
+    if scale := asked.data.options.get("scale"):  # how all scale is part of the experiment
+        changed["data"] = source.source.model_copy(update={"options": source.source.options | {"scale": scale}})
     if "weights" in asked.model.options:
         if config.weights is None:
             raise InputError("the model starts from a file of weights; name this silo's copy with `weights:`")
@@ -115,9 +134,12 @@ def _federation(settings: Experiment, samples: Samples, source: DataSource, ask:
         if samples.texts is not None:
             raise InputError("texts of one silo alone give a vocabulary of its own; only rows: split has a common one")
         if samples.sheet is not None and samples.sheet.given is None:
-            why = "a table with gaps, words or a scale is coded as all silos agreed: name the file with `columns:`"
-            raise Refused("data", f"{why}, which `perfed data columns` writes")
-        split = make_split(samples, Iid(), 1, ask.seed, settings.validation, settings.test)
+            if ask.columns is None:
+                why = "a table with gaps, words or a scale is coded as all silos agreed: name the file with `columns:`"
+                other = "or say data.scale=federated in the experiment and `sums: true` in the policies"
+                raise Refused("data", f"{why}, which `perfed data columns` writes, {other}")
+            samples = replace(samples, sheet=coded(samples.sheet, ask.columns, samples.sheet.scale))
+        split = _own_split(settings, samples, ask)
         whole = federation_of(settings, samples, split, ask.seed)
         at = 0
     parts = {part: (getattr(whole, part)[at],) for part in ("train", "validation", "test")}
@@ -128,6 +150,11 @@ def _federation(settings: Experiment, samples: Samples, source: DataSource, ask:
         columns=None if whole.columns is None else (whole.columns[at],),
         numbers=(ask.client,),
     )
+
+
+def _own_split(settings: Experiment, samples: Samples, ask: Ask) -> Split:
+    """Return which of this silo's rows are for training, validation and test."""
+    return make_split(samples, Iid(), 1, ask.seed, settings.validation, settings.test)
 
 
 def _facts(own: Federation, samples: Samples, policy: SitePolicy) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any
 
 from .. import __version__, machine
+from ..data.columns import ColumnSums
 from ..disk import get_json, put_json
 from ..errors import InputError, RunError
 from ..evaluate.metrics import MAIN
@@ -21,7 +22,7 @@ from ..runs.folder import RunFolder, SeedFolder
 from ..runs.run import sum_up
 from ..runs.seed import OnRound, Stop
 from ..runs.states import fingerprint
-from . import keep
+from . import keep, sums
 from .arrivals import Arrivals, Silos, closed, waiting
 from .exchange import Carrier, Exchange, Patience
 from .facts import agreed, checked
@@ -100,6 +101,7 @@ class Conductor:
             version=__version__,
             seeded=self.terms.seeded_private,
         )
+        ask = replace(ask, columns=self._columns(folder, ask))
         silos, arrivals, began = self._silos(folder, ask), Arrivals(self.carrier, self.patience, folder, ask), perf_counter()
         while True:
             silos = silos if folder.finished() else self._let_in(arrivals, seed, silos)
@@ -172,24 +174,55 @@ class Conductor:
             return checked(answer.facts)
 
         said: list[str] = []
+        refuse = self._refusing(folder, said)
+        found = agreed(self._asked(ask, accept, refuse), refuse)
+        self._enough(len(found), said)
+        silos = [found.get(i) for i in range(self.terms.silos)]
+        put_json(path, silos)
+        folder.put_clients(described(silos))
+        return silos
 
+    def _columns(self, folder: SeedFolder, ask: Ask) -> list[dict[str, Any]] | None:
+        """Return how rows of the silos' tables are coded, where they agree on it by sums; asked once, before all else."""
+        scale = self.settings.data.options.get("scale")
+        if scale not in sums.AGREEING:
+            return None
+        known = folder.columns()
+        if known is None and not folder.silos.exists():
+
+            def accept(asked: Ask, answer: SiloAnswer) -> ColumnSums | None:
+                check(asked, answer, {})
+                return sums.unpack(answer.body)
+
+            said: list[str] = []
+            refuse = self._refusing(folder, said)
+            found = self._asked(replace(ask, verb="columns"), accept, refuse)
+            decided = sums.decided(found, scale, refuse)
+            self._enough(len(found), said)
+            if decided is not None:
+                folder.keep_columns(known := (decided,) * self.terms.silos)
+        return None if known is None else known[0].as_json()
+
+    def _asked(self, ask: Ask, accept: Callable[[Ask, SiloAnswer], Any], refuse: Callable[[int, str], None]) -> dict[int, Any]:
+        """Return what the silos answer to the first question; everybody is waited for."""
+        patient = replace(self.patience, gone=self.patience.deadline)
+        asks = {i: replace(ask, client=i) for i in range(self.terms.silos) if i not in self.terms.removed}
+        return Exchange(self.carrier, asks, accept, patient, refuse).run()
+
+    def _refusing(self, folder: SeedFolder, said: list[str]) -> Callable[[int, str], None]:
         def refuse(client: int, why: str) -> None:
             said.append(f"; silo {client}: {why}")
             log.warning("client %d takes no part: %s", client, why)
             keep.note(folder.refusals, round=0, client=client, why=why)
 
-        patient = replace(self.patience, gone=self.patience.deadline)  # for the first time everybody is waited for
-        asks = {i: replace(ask, client=i) for i in range(self.terms.silos) if i not in self.terms.removed}
-        found = agreed(Exchange(self.carrier, asks, accept, patient, refuse).run(), refuse)
-        if len(found) < self.terms.least:
+        return refuse
+
+    def _enough(self, there: int, said: list[str]) -> None:
+        if there < self.terms.least:
             raise RunError(
-                f"{len(found)} of {self.terms.silos} silos are there after {self.terms.deadline:g} s, "
+                f"{there} of {self.terms.silos} silos are there after {self.terms.deadline:g} s, "
                 f"at least {self.terms.least} must be{''.join(said[:1])}"
             )
-        silos = [found.get(i) for i in range(self.terms.silos)]
-        put_json(path, silos)
-        folder.put_clients(described(silos))
-        return silos
 
 
 def described(silos: list[dict[str, Any] | None]) -> dict[str, Any]:

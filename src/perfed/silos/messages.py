@@ -16,7 +16,7 @@ FORMAT = 2
 class Ask:
     """One request: score the model that would be served, train it, or both, on a named version of the private state."""
 
-    verb: str  # "hello": what is there; "work": score and train
+    verb: str  # "columns": sums over a table's columns; "hello": what is there; "work": score and train; "join"
     experiment: str  # names the private states at the silo
     client: int
     clients: int
@@ -29,6 +29,7 @@ class Ask:
     score: int | None = None  # the round to score
     parts: tuple[str, ...] = ()
     after: bool = False  # also score right after training
+    columns: list[dict[str, Any]] | None = None  # how rows of tables are coded, where the silos agreed on it by sums
     body: bytes = b""  # what the server tells the client
 
 
@@ -68,6 +69,8 @@ def unpack(kind: type[M], head: str, body: bytes) -> M:
     known = kind.__dataclass_fields__
     if not isinstance(found, dict) or found.pop("format", None) != FORMAT:
         raise WireError(f"a message is not of format {FORMAT}: the other side runs another perfed")
+    if kind is Ask:
+        found.setdefault("columns", None)  # a silo keeps the last message, which may be older than this
     if found.keys() != known.keys() - {"body"}:
         raise WireError(f"a message's head has the wrong fields: {sorted(found.keys() ^ (known.keys() - {'body'}))}"[:300])
     for name, value in found.items():
@@ -163,6 +166,7 @@ _FORMS: dict[str, Form] = {
     "base": _NUMBER,
     "client": _NUMBER,
     "clients": _NUMBER,
+    "columns": ((lambda v: v is None or (isinstance(v, list) and all(isinstance(c, dict) for c in v))), "columns or null"),
     "digest": (_is_digest, "64 hexadecimal digits or nothing"),
     "experiment": (is_text, "a short text"),
     "facts": ((lambda v: isinstance(v, dict) and len(v) <= 32), "a few facts"),

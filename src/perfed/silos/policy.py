@@ -29,6 +29,7 @@ class SitePolicy:
     daily: int = 0  # most trainings per day, of all experiments together
     scores: bool | tuple[str, ...] = False  # which metrics on this site's data may be reported, by name; true: all that are asked
     fewest: int = 0  # samples below which no score is reported: scores of a few samples tell of single ones
+    sums: bool = False  # whether counts, means and squares over a table's columns may be reported, so that all scale alike
     labels: bool = False  # whether the numbers of samples of each class may be reported
     seeded_private: bool = False  # whether private parts may come from the run's public seed: comparisons only
 

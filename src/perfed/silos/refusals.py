@@ -8,6 +8,7 @@ CODES = {
     "method": "the method is not allowed there",
     "code": "code of somebody's own is not run there",
     "data": "the data are not allowed there, or cannot be read",
+    "sums": "sums over the columns of its table may not leave there",
     "passes": "a round has more passes over the data than are allowed there",
     "steps": "a round has more steps of training than are allowed there",
     "parameters": "the model is larger than is allowed there",

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__, trees
+from ..data.columns import agreed
 from ..errors import InputError
 from ..runs.experiment import Experiment
 from ..transport import one_thread
 from ..wire import encode
-from .assignment import assign
+from .assignment import assign, column_sums
 from .config import SiloConfig
 from .messages import Ask
 from .policy import SitePolicy, passes, steps
@@ -44,7 +45,10 @@ def rehearse(config: SiloConfig, ask: Ask) -> dict[str, Any]:
     """Train one round of an experiment on this silo's data and forget it; return what was found and what would leave."""
     policy = SitePolicy.load(config.policy)
     with tempfile.TemporaryDirectory() as place, one_thread(), (states := States(Path(place), ask.experiment)).locked():
-        job = assign(config, replace(ask, seeded=False), policy, states)
+        ask = replace(ask, seeded=False)
+        if ask.columns is None and (alone := column_sums(config, ask, policy)) is not None:
+            ask = replace(ask, columns=agreed([alone]).as_json())  # as if this silo were the only one
+        job = assign(config, ask, policy, states)
         method, own = job.site.method, job.site.federation
         began = time.perf_counter()
         up, _, _ = job.site.train(0, method.send(job.server, 0), job.first, 1)
@@ -63,5 +67,6 @@ def rehearse(config: SiloConfig, ask: Ask) -> dict[str, Any]:
             "bytes": len(encode(up, job.site.withheld)),
             "scores": list(policy.scores) if isinstance(policy.scores, tuple) else policy.scores,
             "labels": policy.labels,
+            "sums": policy.sums,
         },
     }

@@ -14,8 +14,8 @@ from ..runs.states import fingerprint
 from ..serving.personal import PersonalModel
 from ..transport import Private, one_thread
 from ..wire import encode
-from . import keep
-from .assignment import Assignment, assign
+from . import keep, sums
+from .assignment import Assignment, assign, column_sums
 from .audit import Audit, sized, told
 from .config import SiloConfig
 from .messages import Ask, SiloAnswer, pack, unpack
@@ -61,6 +61,10 @@ class Silo:
             request = _request(ask)
             if ask.train is not None and states.answer(ask.train, request) is None:
                 policy.admit_training(ask.train, states.trained, states.today)
+            if ask.verb == "columns":
+                body = sums.pack(column_sums(self.config, ask, policy))
+                self._told("decision", allowed=True, policy=chain.seal(vars(policy)))
+                return replace(plain, body=body)
             job = self._assigned(ask, policy, states)
             self._told("decision", allowed=True, policy=chain.seal(vars(policy)))
             if ask.verb == "hello":
@@ -135,7 +139,7 @@ class Silo:
             return PersonalModel(job.site, opened(ask.body, job), private, 0, number), job, ask
 
     def _assigned(self, ask: Ask, policy: SitePolicy, states: States) -> Assignment:
-        decisive = [vars(self.config), policy, ask.experiment, ask.clients, ask.seed, ask.seeded, ask.settings]
+        decisive = [vars(self.config), policy, ask.experiment, ask.clients, ask.seed, ask.seeded, ask.settings, ask.columns]
         same = hashlib.sha256(repr(decisive).encode()).hexdigest()
         if self._last is None or self._last[0] != same:
             self._last = (same, assign(self.config, ask, policy, states))
@@ -170,6 +174,7 @@ def _request(ask: Ask) -> str:
         ask.train,
         ask.after,
         ask.settings,
+        *([ask.columns] if ask.columns is not None else []),
     ]
     head = json.dumps(decisive, sort_keys=True, default=str).encode()
     return hashlib.sha256(head + hashlib.sha256(ask.body).digest()).hexdigest()

@@ -101,6 +101,7 @@ def limits(settings: Experiment) -> dict[str, Any]:
         "scores": False,
         "fewest": 10,
         "labels": False,
+        "sums": False,
         "seeded_private": False,
     }
 
