@@ -160,7 +160,9 @@ def test_a_client_that_still_learns_when_the_others_no_longer_do_is_let_in() -> 
     ups = lambda *lengths: Uploads(range(5), [1] * 5, [{"w": torch.tensor([1000.0 + x])} for x in lengths])  # noqa: E731
     for last, refused in ((TIMES - 1, []), (TIMES + 1, [4])):
         made = Admission(sizes=[1] * 5)
-        for number, lengths in enumerate(((1.0, 1.1, 0.9, 1.0, 1.0), (0.1, 0.1, 0.1, 0.1, 0.1), (0.01, 0.011, 0.009, 0.01, last))):
+        for number, lengths in enumerate(
+            ((1.0, 1.1, 0.9, 1.0, 1.0), (0.1, 0.1, 0.1, 0.1, 0.1), (0.01, 0.011, 0.009, 0.01, last))
+        ):
             found = made.merged(method, server, ups(*lengths), number + 1)
         assert list(found.refused) == refused
         assert not refused or "21 times as long as what was usual in a round before, at most 20 fit" in found.refused[4]
@@ -232,7 +234,10 @@ def test_refusals_are_counted_logged_recorded_and_end_in_suspension(caplog: pyte
     again = Admission(suspend=2, sizes=own.sizes)
     again.recall(lines[:3])
     (form,) = made.past
-    assert again.suspended == {1} and again.past[form].length == max(line["usual"]["length"] for line in lines[1:3]) <= made.past[form].length
+    assert (
+        again.suspended == {1}
+        and again.past[form].length == max(line["usual"]["length"] for line in lines[1:3]) <= made.past[form].length
+    )
 
 
 def test_when_everybody_is_suspended_rounds_go_by_without_training() -> None:

@@ -32,6 +32,9 @@ def init(
     labels: Annotated[
         bool, typer.Option("--labels", help="Let the silos report how many samples of each class they have.")
     ] = False,
+    sums: Annotated[
+        bool, typer.Option("--sums", help="Let the silos report sums over their tables' columns, so that all scale alike.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Write certificates, keys, the experiment, each silo's configuration and policy, and start scripts."""
@@ -39,9 +42,8 @@ def init(
 
     file, overrides = words(settings)
     terms: dict[str, Any] = {"seeded_private": True} if seeded else {}
-    made = init(
-        folder, silos, Address(host=host, port=port, listen=listen), overrides, file, terms, {"scores": scores, "labels": labels}
-    )
+    allowed = {"scores": scores, "labels": labels, "sums": sums}
+    made = init(folder, silos, Address(host=host, port=port, listen=listen), overrides, file, terms, allowed)
     emit(
         {"folder": str(folder), "files": [str(p) for p in made]},
         json,
@@ -319,7 +321,7 @@ def silo_check(
             f"leaves every round: {weighed(leaves['bytes'])} of {len(leaves['update'])} tensors, {', '.join(leaves['facts'])}",
             out=True,
         )
-        for what in ("scores", "labels"):
+        for what in ("scores", "labels", "sums"):
             which = f" ({', '.join(leaves[what])})" if isinstance(leaves[what], list) else ""
             note(f"{what}: {'are reported' if leaves[what] else 'stay here'}{which}", out=True)
 
