@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from perfed.papers import load
+
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 FRONT = (RESULTS / "index.md").read_text(encoding="utf-8")
 
@@ -19,3 +21,21 @@ def test_every_agreement_stands_on_its_page() -> None:
         text = (RESULTS / page).read_text(encoding="utf-8")
         quoted = re.findall(r"[-−]?\b\d\.\d\d\b", said)
         assert all(number in text for number in quoted), (page, said)
+
+
+def test_the_page_of_hearts_names_every_cell_beyond_two_published_deviations() -> None:
+    page = (RESULTS.parent / "heart.md").read_text(encoding="utf-8")
+    recipe = load("flamby/heart")
+    far, cells = [], 0
+    for row in re.findall(r"^\| (.*\(\..*) \|$", page, re.M):
+        label, *ours = (cell.strip() for cell in row.split("|"))
+        printed = [c for c in recipe.cells() if c.row.label.casefold() == label.casefold()]
+        for cell, own in zip(printed, ours, strict=True):
+            assert cell.published is not None and cell.published.mean is not None and cell.published.std is not None
+            assert own.endswith(f"({cell.published.mean / 100:.3f})".replace("0.", ".")), (label, own)
+            far += [(label, cell.column.label)] * (
+                abs(100 * float(own.split()[0]) - cell.published.mean) > 2 * cell.published.std
+            )
+            cells += 1
+    assert cells == 40 and far == [("Pooled training", "hungarian"), ("Pooled training", "va")]
+    assert "38 of 40 cells are within two" in page and "cells of pooled training, hungarian and va" in page

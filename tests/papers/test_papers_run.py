@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from perfed import papers
+from perfed.errors import InputError
 from perfed.papers.plan import Asked, plans
 from perfed.partition import Split
 from perfed.runs import run as experiment
@@ -95,6 +97,37 @@ def test_one_round_of_every_experiment(paper: str, tmp_path: Path) -> None:
         else:
             assert 0 <= accuracy <= 1
     assert not refused
+
+
+def test_a_recipe_runs_on_ones_own_arrays_without_changing_pictures(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    np.savez(
+        tmp_path / "own.npz", x=random.integers(0, 256, (80, 3, 8, 8), np.uint8), y=np.arange(80) % 4, group=np.arange(80) // 20
+    )
+    words = (f"data=npz:{tmp_path / 'own.npz'}", "model=mlp", "augment=false", "transport=serial")
+    found = plans(papers.load("dualfed/table1"), Asked(("fedavg", "Avg."), rounds=1, seeds=(0,), overrides=words))
+    (plan,) = [one for one in found if one.settings is not None]
+    assert plan.settings is not None and not plan.settings.augment and not {"flip", "rotate"} & plan.settings.inputs.keys()
+    assert any("pictures as they are instead of 227 pixels" in why for why in plan.reduced)
+    done = experiment.run(plan.settings.but(out=tmp_path / "runs"))
+    assert len(done.summary["accuracy"]["last"]["seeds"]) == 1 and len(done.seed(0).clients["names"]) == 4
+    with pytest.raises(InputError, match="out= has no effect on a recipe.*--out says where"):
+        plans(papers.load("dualfed/table1"), Asked(("fedavg",), overrides=("out=runs",)))
+
+
+def test_a_table_that_is_read_client_by_client_takes_ones_own_hospitals(tmp_path: Path) -> None:
+    rows = [f"{'rome' if i % 2 else 'oslo'},{i % 7},{i % 5},{'ill' if i % 3 else 'well'}" for i in range(80)]
+    (tmp_path / "own.csv").write_text("\n".join(["ward,age,fat,state", *rows]))
+    own = (
+        f"data=csv:{tmp_path / 'own.csv'}",
+        "data.label=state",
+        "data.client=ward",
+        "partition=natural",
+    )
+    found = plans(papers.load("flamby/heart"), Asked(("fedavg",), rounds=1, seeds=(0,), overrides=(*own, "budget.steps=2")))
+    settings = next(one.settings for one in found if one.settings is not None)
+    done = experiment.run(settings.but(out=tmp_path / "runs", transport="serial"))
+    assert done.seed(0).clients["names"] == ["oslo", "rome"]
 
 
 def test_the_split_of_a_stand_in_has_one_client_per_domain(tmp_path: Path) -> None:

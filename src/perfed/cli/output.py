@@ -5,7 +5,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from socketserver import BaseServer
 
 T = TypeVar("T")
 
@@ -103,3 +106,15 @@ def each(items: Sequence[T], what: str) -> Iterable[T]:
     for item in items:
         yield item
         lines(0, lines.done)
+
+
+def until_stopped(server: "BaseServer", address: str, show: bool) -> None:
+    """Serve until Ctrl-C; ``show`` opens the address in the browser."""
+    if show:
+        import webbrowser
+
+        webbrowser.open(address)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        note("ended")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from .models import At, Job, Seed, predictor
-from .output import emit, note
+from .output import emit, note, until_stopped
 from .predict import Client, Method, Model, Network, Trust
 
 
@@ -53,14 +53,7 @@ def serve(
         emit({"address": address, "model": desk.model.name, **made}, json, said)
         if not found.near:
             note("it listens without TLS: put a proxy with TLS before it, or questions and token can be read on the way")
-        if show:
-            import webbrowser
-
-            webbrowser.open(address)
-        try:
-            found.serve_forever()
-        except KeyboardInterrupt:
-            note("ended")
+        until_stopped(found, address, show)
 
 
 def _token(file: Path | None, *, needed: bool) -> str:

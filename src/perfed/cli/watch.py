@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from .output import emit, note
+from .output import emit, note, until_stopped
 
 
 def watch(
@@ -23,11 +23,4 @@ def watch(
     with server(folder, port) as found:
         address = f"http://127.0.0.1:{found.server_port}/"
         emit({"address": address, "folder": str(folder)}, json, lambda: note(f"{folder} is at {address} until Ctrl-C", out=True))
-        if show:
-            import webbrowser
-
-            webbrowser.open(address)
-        try:
-            found.serve_forever()
-        except KeyboardInterrupt:
-            note("ended")
+        until_stopped(found, address, show)

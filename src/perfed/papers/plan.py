@@ -66,6 +66,11 @@ class Plan:
 
 def plans(recipe: Recipe, asked: Asked) -> list[Plan]:
     """Return the cells that are asked for."""
+    for text in asked.overrides:
+        if (key := text.partition("=")[0]) in ("out", "name"):
+            raise InputError(
+                f"{key}= has no effect on a recipe, whose runs are named by what they are; --out says where they lie"
+            )
     rows, columns = choose(recipe, asked.only)
     chosen = {(row.id, column.id) for row in rows for column in columns}
     cells = [cell for cell in recipe.cells() if (cell.row.id, cell.column.id) in chosen]
@@ -132,6 +137,9 @@ def settings_of(recipe: Recipe, here: Flat, asked: Asked, laid: Sequence[tuple[s
             raw["inputs"] = {
                 name: own for name, own in (raw.get("inputs") or {}).items() if name not in ("flip", "rotate", "crop")
             }
+    named, split = (flat(raw).get(part) for part in ("data", "partition"))
+    if ":" in str(named) and split in ("domains", "natural") and "clients" not in dict(laid):
+        raw.pop("clients", None)  # one's own data has as many as it has
     return parse.build(raw)
 
 
@@ -197,7 +205,7 @@ def _reduced(recipe: Recipe, published: Flat, made: Experiment, said: str, named
         if key == "data.fraction":
             notes.append(f"{after:g} of the data")
         elif key == "data.size":
-            notes.append(f"{after} instead of {before} pixels")
+            notes.append(f"{'pictures as they are' if after is None else after} instead of {before} pixels")
         else:
             notes.append(f"{key} {after}" + ("" if before is None else f" instead of {before}"))
     if len(made.seeds) < len(published["seeds"]):

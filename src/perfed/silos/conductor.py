@@ -167,7 +167,7 @@ class Conductor:
         """Return what every silo says it has; asked once, at the start of the experiment."""
         path = folder.silos
         if path.exists():
-            return list(get_json(path))
+            return [silo and {"task": "classification"} | silo for silo in get_json(path)]  # which older ones did not say
 
         def accept(asked: Ask, answer: SiloAnswer) -> dict[str, Any]:
             check(asked, answer, {})
