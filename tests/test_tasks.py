@@ -172,6 +172,10 @@ def test_what_does_not_fit_the_task_is_refused(given: dict[str, Any], said: str)
         ([0.5, 1.5], "survival", "labels are float32 N×2"),
         ([[1.0], [0.0]], "regression", "labels are float32, one number per sample"),
         ([1.0, math.nan], "regression", "a label is not a finite number"),
+        ([[0, 1], [1, 2]], "multilabel", "the label of sample 1 is 2, neither 0 nor 1"),
+        ([[3.0, 1], [1.0, 7]], "survival", "the event of sample 1 is 7, neither 0 nor 1"),
+        ([[3.0, 1], [-1.0, 1]], "survival", "the time of sample 1 is -1, before the start"),
+        ([0.5, 1.5], "classification", "whole numbers or names; task=regression predicts numbers"),
     ],
 )
 def test_labels_have_the_form_of_their_task(y: list[Any], task: str, said: str) -> None:

@@ -169,3 +169,21 @@ def test_sums_of_another_form_are_refused(body: bytes) -> None:
 def test_decisions_of_another_form_are_refused(wrong: list[Any]) -> None:
     with pytest.raises(WireError, match="no such"):
         sums.coded(Sheet(()), wrong, "federated")
+
+
+def test_who_comes_later_is_coded_as_the_others_agreed(tmp_path: Path) -> None:
+    place = hospitals(tmp_path, {"sums": True, "epochs": 10})
+    Conductor(place / "server", Here(place)).conduct()
+    own = place / "silo-3"
+    own.mkdir()
+    patients(own / "patients.csv", 9, gaps=True)
+    for name in ("silo.yaml", "policy.yaml"):
+        known = yaml.safe_load((place / "silo-0" / name).read_text())
+        (own / name).write_text(yaml.safe_dump(known | ({"client": 3} if name == "silo.yaml" else {"sums": False})))
+    terms = place / "server" / "server.yaml"
+    terms.write_text(yaml.safe_dump(yaml.safe_load(terms.read_text()) | {"added": 1, "names": {"Bern": 3}}))
+    carrier = Here(place, silos=4)
+    run = Conductor(place / "server", carrier).conduct()
+    assert [(ask.verb, ask.client) for ask in carrier.asked] == [("join", 3)]
+    ours, decided = silo(place, 3).model()[0].columns, SeedFolder(run / "seed-0").columns()
+    assert decided is not None and ours == decided[0]

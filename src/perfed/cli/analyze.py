@@ -23,7 +23,9 @@ def analyze(
     ] = None,
     images: Annotated[int, typer.Option(help="attack: pictures in an attacked batch.")] = 1,
     batches: Annotated[int, typer.Option(help="attack: how many batches, one after another.")] = 1,
-    attack: Annotated[str, typer.Option(help="attack: direction (copes with ReLU), signs (and with pooling) or dlg (smooth networks).")] = "direction",
+    attack: Annotated[
+        str, typer.Option(help="attack: direction (copes with ReLU), signs (and with pooling) or dlg (smooth networks).")
+    ] = "direction",
     steps: Annotated[int, typer.Option(help="attack: steps of the search.")] = 2000,
     whole: Annotated[bool, typer.Option("--whole", help="attack: the upload of a whole round, not of one step.")] = False,
     out: Annotated[Path | None, typer.Option(help="Where figure and values go; default: RUN/analysis.")] = None,

@@ -323,7 +323,8 @@ def coded(values: Any, names: Iterable[str] | None, what: str) -> tuple[Tensor, 
     if names is not None and array.dtype.kind in "iub":
         return torch.from_numpy(array.astype(np.int64)), tuple(str(name) for name in names)
     if array.dtype.kind not in "iubUO":
-        raise DataError(f"{what}s are {array.dtype}, but they are whole numbers or names")
+        advice = "; task=regression predicts numbers" if what == "label" else ""
+        raise DataError(f"{what}s are {array.dtype}, but they are whole numbers or names{advice}")
     if names is None:
         distinct, codes = np.unique(array if array.dtype.kind in "iub" else array.astype(str), return_inverse=True)
         return torch.from_numpy(codes.astype(np.int64)), tuple(str(value) for value in distinct.tolist())

@@ -95,6 +95,14 @@ def fits(y: Tensor, classes: tuple[str, ...], task: str, name: str) -> None:
         raise DataError(f"{name}: y is {shown}, but there are {len(classes)} labels")
     if task != "classification" and not bool(torch.isfinite(y).all()):
         raise DataError(f"{name}: a label is not a finite number")
+    marks = {"multilabel": y, "survival": y[..., 1:]}.get(task, y[:0])  # what applies or not, was seen or not
+    if bool((odd := (marks != 0) & (marks != 1)).any()):
+        at = int(odd.flatten(1).any(1).nonzero()[0])
+        wrong = float(marks[at][odd[at]][0])
+        raise DataError(f"{name}: the {'event' if task == 'survival' else 'label'} of sample {at} is {wrong:g}, neither 0 nor 1")
+    if task == "survival" and bool((early := y[:, 0] < 0).any()):
+        at = int(early.nonzero()[0])
+        raise DataError(f"{name}: the time of sample {at} is {float(y[at, 0]):g}, before the start")
 
 
 def of_arrays(y: Any, classes: Sequence[str] | None, task: str) -> tuple[Tensor, tuple[str, ...]]:
