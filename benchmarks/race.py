@@ -27,7 +27,6 @@ FEDERATIONS = {
     "domains": ["data=digits_domains", "model=mlp", "rounds=54", "every=3", "budget.batch_size=20"],
     "har": [
         "data=har",
-        "data.fraction=0.25",
         *SCALE,
         "partition=natural",
         "model=mlp",
