@@ -1,7 +1,12 @@
 """What one caller may cost the link: every limit is met before anything is stored, and who keeps to them notices nothing."""
 
 import asyncio
-from collections.abc import MutableMapping
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -103,3 +108,72 @@ def test_a_hundred_thousand_addresses_do_not_fill_the_memory() -> None:
     for number in range(100_000):
         limits.let_in({"type": "http", "headers": (), "client": (str(number), 1)})
     assert len(limits._saved) == 4096
+
+
+@contextmanager
+def served(**limits: Any) -> Iterator[tuple[str, int]]:
+    """Serve an application that takes longer than a head may, over loopback."""
+    import uvicorn
+
+    from perfed.silos.flower.patience import Patient
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.sleep(0.6)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    kind = type("Hasty", (Patient,), {"head": 0.3, "held": Counter()} | limits)
+    server = uvicorn.Server(uvicorn.Config(slow, port=0, http=kind, lifespan="off", log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield server.servers[0].sockets[0].getsockname()[:2]
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def ended(line: socket.socket) -> bool:
+    """Wait until the other side has ended a connection."""
+    try:
+        return line.recv(100) == b""
+    except ConnectionError:
+        return True
+
+
+WHOLE = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"
+
+
+def test_a_head_that_never_ends_is_let_go_and_a_slow_answer_is_not() -> None:
+    with served() as where:
+        silent, half, dripping, honest = (socket.create_connection(where, timeout=30) for _ in range(4))
+        honest.sendall(WHOLE)
+        half.sendall(WHOLE[:10])
+        assert ended(silent) and ended(half)
+        dripping.sendall(WHOLE[:-4])
+        with pytest.raises(ConnectionError):
+            while True:
+                dripping.sendall(b"e")
+                time.sleep(0.02)
+        assert honest.recv(1000).startswith(b"HTTP/1.1 200")
+        honest.sendall(WHOLE[:5])  # the next one on the same connection is held to it too
+        while honest.recv(1000):
+            pass
+
+
+def test_one_address_holds_so_many_connections_and_no_more() -> None:
+    with served(most=2, head=60.0) as where:
+        first, second = (socket.create_connection(where, timeout=30) for _ in range(2))
+        for line in (first, second):
+            line.sendall(WHOLE)
+        assert all(line.recv(1000).startswith(b"HTTP/1.1 200") for line in (first, second))
+        third = socket.create_connection(where, timeout=30)
+        assert ended(third)
+        first.close()
+        second.sendall(WHOLE)
+        assert second.recv(1000).startswith(b"HTTP/1.1 200")  # by then the first one's place is free
+        fourth = socket.create_connection(where, timeout=30)
+        fourth.sendall(WHOLE)
+        assert fourth.recv(1000).startswith(b"HTTP/1.1 200")

@@ -105,10 +105,19 @@ def main(server: Path) -> None:
         raise RunError(f"the link's control routes cannot be closed: {why}")
     import uvicorn
 
+    from .patience import Patient
+
     gate, served = application(server.resolve())
     logging.getLogger("flwr").setLevel(logging.INFO)  # its own handler shows no more, but pays for every line
     uvicorn.run(
-        gate, **served, access_log=False, log_level="warning", workers=1, timeout_keep_alive=75, timeout_graceful_shutdown=1
+        gate,
+        **served,
+        http=Patient,
+        access_log=False,
+        log_level="warning",
+        workers=1,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=1,
     )
 
 
