@@ -1,5 +1,6 @@
 """What a site will do, whatever the server says: its own file, checked before anything is trained."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from ..method import Method
 from ..runs.assemble import method_of
 from ..runs.experiment import Experiment
 from .refusals import Refused
+
+_KINDS = {"privacy": "allowed or required", "epsilon": "a number, 0 for no bound", "delta": "a number between 0 and 1"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +34,9 @@ class SitePolicy:
     fewest: int = 0  # samples below which no score is reported: scores of a few samples tell of single ones
     sums: bool = False  # whether counts, means and squares over a table's columns may be reported, so that all scale alike
     labels: bool = False  # whether the numbers of samples of each class may be reported
+    privacy: str = "allowed"  # or "required": no upload leaves without noise
+    epsilon: float = 0.0  # most ε that all uploads of this site together may spend; 0: no bound
+    delta: float = 1e-5  # δ at which ε is counted here, whatever an experiment says
     seeded_private: bool = False  # whether private parts may come from the run's public seed: comparisons only
 
     @staticmethod
@@ -61,12 +67,18 @@ class SitePolicy:
             elif isinstance(default, tuple):
                 fine = isinstance(value, list) and all(isinstance(v, str) for v in value)
                 value = tuple(value) if fine else value
+            elif name == "privacy":
+                fine = value in ("allowed", "required")
+            elif isinstance(default, float):
+                fine = type(value) in (int, float) and (0 < value < 1 if name == "delta" else 0 <= value < math.inf)
             else:
                 fine = type(value) is type(default) and (isinstance(value, bool) or value >= 0)
             if not fine:
-                kind = "a list of names" if isinstance(default, tuple) else type(default).__name__
+                kind = _KINDS.get(name) or ("a list of names" if isinstance(default, tuple) else type(default).__name__)
                 raise InputError(f"{where}: {name} must be {kind}, got {value!r}")
             values[name] = value
+        if values.get("epsilon") and values.get("privacy") != "required":
+            raise InputError(f"{where}: epsilon bounds nothing where uploads may leave without noise; add privacy: required")
         return SitePolicy(**values)
 
     def reports(self, name: str, samples: int) -> bool:
@@ -91,6 +103,8 @@ class SitePolicy:
             raise Refused("passes", f"{count} epochs per round are more than the {self.epochs} allowed here")
         if settings.rounds > self.rounds:
             raise Refused("rounds", f"{settings.rounds} rounds are more than the {self.rounds} allowed here")
+        if self.privacy == "required" and not settings.privacy.on:
+            raise Refused("noise", "uploads without noise are not allowed here; the experiment has privacy=none")
         if seeded and not self.seeded_private:
             raise Refused("seeded", "private parts from the run's public seed are not allowed here")
 

@@ -14,6 +14,8 @@ CODES = {
     "parameters": "the model is larger than is allowed there",
     "rounds": "the experiment has more rounds than are allowed there",
     "daily": "the silo has trained as often today as it may",
+    "noise": "uploads without noise are not allowed there",
+    "epsilon": "the silo has given away as much as its privacy budget allows",
     "seeded": "private parts from the run's public seed are not allowed there",
     "settings": "the experiment's settings cannot be right there",
     "state": "the private state that the message builds on is missing or damaged there",

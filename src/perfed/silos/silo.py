@@ -22,6 +22,7 @@ from .messages import Ask, SiloAnswer, pack, unpack
 from .newcomer import newcomer, opened
 from .policy import SitePolicy
 from .refusals import Refused, code_of
+from .spent import Account, cost_of
 from .states import States
 
 log = logging.getLogger("perfed.silo")
@@ -32,6 +33,7 @@ class Silo:
 
     def __init__(self, config: SiloConfig, audit: Audit | None = None) -> None:
         self.config, self.audit = config, audit
+        self._given = 0.0  # ε of all uploads so far, once one was made
         self._last: tuple[str, Assignment] | None = None  # data and network stay loaded between messages
 
     def answer(self, ask: Ask) -> SiloAnswer:
@@ -41,7 +43,8 @@ class Silo:
             self._told("ask", **told(ask))
             with one_thread():
                 found = self._answer(ask, plain)
-            self._told("answer", train=ask.train, score=ask.score, scored=len(found.scores), **sized(found.body))
+            given = {"epsilon": self._given} if ask.train is not None and self._given else {}
+            self._told("answer", train=ask.train, score=ask.score, scored=len(found.scores), **given, **sized(found.body))
             return found
         except PerfedError as refused:
             self._log(ask, str(refused), code_of(refused))
@@ -91,10 +94,13 @@ class Silo:
                 body, after = known[0], known[1].get("after")
                 private = states.load(ask.train, job.first, site.withheld)
             else:
+                account, cost = Account(self.config.state), cost_of(site)
+                account.admit(policy, cost)
                 up, private, whole = site.train(0, down, private, ask.train)
                 if ask.after and policy.scores:
                     (after,) = policy.reported([site.after(0, down, whole, private.mine, ask.train)])
                 body = encode(up, site.withheld)
+                self._given = account.add(policy, request, cost)
                 states.put(ask.train, private, base=ask.base, request=request, body=body, extra={"after": after})
             states.settle(ask.base)
         spent["train"] = time.perf_counter() - began

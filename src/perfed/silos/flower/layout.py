@@ -102,6 +102,9 @@ def limits(settings: Experiment) -> dict[str, Any]:
         "fewest": 10,
         "labels": False,
         "sums": False,
+        "privacy": "required" if settings.privacy.on else "allowed",
+        "epsilon": 0.0,
+        "delta": settings.privacy.delta,
         "seeded_private": False,
     }
 

@@ -16,7 +16,7 @@ class Patient(_Base):  # type: ignore[misc]
     """The engine's own protocol, which waits for ever for a head that never ends; this one lets such a caller go.
 
     The time runs from the first moment of a connection, or from the first byte of a later request, to the end of the head: a
-    byte now and then does not lengthen it. A request whose head is there takes as long as it takes; `Limits` looks after its body.
+    byte now and then does not lengthen it. What follows the head is looked after by `Limits`.
     """
 
     head = 10.0  # seconds for the head of a request
