@@ -61,6 +61,7 @@ def test_the_policy_is_the_experiment_and_no_more(made: Path) -> None:
         "scores": False,
         "fewest": 10,
         "labels": False,
+        "sums": False,
         "privacy": "allowed",
         "epsilon": 0.0,
         "delta": 1e-5,
