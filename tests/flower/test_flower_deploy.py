@@ -12,7 +12,7 @@ pytest.importorskip("cryptography")
 
 from perfed.cli.commands import app
 from perfed.errors import InputError, PerfedError, RunError
-from perfed.silos.flower import certificates, layout
+from perfed.silos.flower import certificates, layout, operate
 from perfed.silos.flower.inspect import check
 from perfed.silos.terms import Terms
 
@@ -217,3 +217,15 @@ def test_what_cannot_be_added_or_removed_is_refused_in_a_sentence(deployed: Path
     with pytest.raises(PerfedError) as refused:
         perfed(words[0], str(deployed), *words[1:])
     assert said in str(refused.value)
+
+
+def test_with_another_flower_a_silo_falls_back_and_the_link_stays_shut(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("flwr")
+    started: list[str] = []
+    monkeypatch.setattr("perfed.silos.flower.engine.version", lambda name: "1.99.0")
+    monkeypatch.setattr("perfed.silos.flower.operate.stay", lambda children, mark: started.extend(c.command[0] for c in children))
+    done = CliRunner().invoke(app, ["deploy", "silo", str(made / "silo-0")])
+    assert done.exit_code == 0 and started[-1].endswith("flower-supernode"), done.output
+    assert "on an ordinary SuperNode: perfed speaks the interfaces of flwr 1.41, installed is 1.99.0" in done.stderr
+    with pytest.raises(RunError, match="control routes cannot be closed: perfed speaks"):
+        operate.local(made)

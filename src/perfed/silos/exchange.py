@@ -89,7 +89,8 @@ class Exchange:
                 if now >= look:
                     first = False  # who was away before this round may be back
                     self._send(now, end - now)
-                    look = time.monotonic() + min(1.0, self.patience.again)
+                    missed = self._open() - set(self.flying.values())  # who comes now is asked at once
+                    look = time.monotonic() + min(self.patience.poll if missed else 1.0, self.patience.again)
                 if self.flying:
                     for reply in self.carrier.pull(list(self.flying), max(0.05, look - time.monotonic())):
                         self._take(reply)

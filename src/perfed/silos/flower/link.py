@@ -8,7 +8,6 @@ from typing import Any
 from ...errors import RunError
 from .address import address
 from .certificates import pem_of
-from .engine import misfit
 from .gate import Gate
 
 log = logging.getLogger("perfed.link")
@@ -101,8 +100,6 @@ def main(server: Path) -> None:
     told = logging.StreamHandler()
     told.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log.addHandler(told)
-    if why := misfit():
-        raise RunError(f"the link's control routes cannot be closed: {why}")
     import uvicorn
 
     from .patience import Patient

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from ...disk import get_yaml
-from ...errors import InputError, RunError, extra
+from ...errors import InputError, RunError, extra, install
 from ...runs import parse
 from ...runs.experiment import Experiment
 from ...runs.folder import RunFolder
@@ -39,6 +39,8 @@ def _env(folder: Path, mark: str) -> dict[str, str]:
 def link(server: Path, mark: str) -> list[Child]:
     """Return the link: the engine's SuperLink behind perfed's gate."""
     extra("flwr", "flower")
+    if why := misfit():
+        raise RunError(f"the link's control routes cannot be closed: {why}; {install('flower')}")
     server = server.resolve()
     command = [sys.executable, "-m", "perfed.silos.flower.link", str(server)]
     return [Child("link", command, _env(server, mark), server / "logs" / "link.log", kept=True, back=0.5)]
@@ -233,9 +235,8 @@ def local(
     children: list[Child] = []
     with ended(children, mark):
         children += link(server, mark)
-        why = "the ordinary SuperNode was asked for" if ordinary else misfit()
-        children += [child for part in silos for child in silo(part, mark, True)] if why else [nursery(silos, mark)]
+        children += [child for part in silos for child in silo(part, mark, True)] if ordinary else [nursery(silos, mark)]
         for child in children:
             child.start()
-        say(f"the link and {len(silos)} silos are starting" + (f" on ordinary SuperNodes: {why}" if why else ""))
+        say(f"the link and {len(silos)} silos are starting{' on ordinary SuperNodes' if ordinary else ''}")
         return follow(server, mark, children, on_line)
