@@ -11,6 +11,7 @@ from torch import Tensor
 
 import perfed
 from perfed import Batch, Samples
+from perfed.analysis.catalogue import analyse
 from perfed.errors import DataError, InputError
 from perfed.evaluate import measures
 from perfed.evaluate.summary import summarise
@@ -122,6 +123,18 @@ def test_the_page_lists_the_score_that_chose_and_the_summary_too(tmp_path: Path)
     assert done.summary["choose"] == "concordance"
     page = done.report().read_text()
     assert ">concordance<" in page and ">concordance, loss<" in page and ">accuracy<" not in page
+
+
+def test_analyses_of_classes_say_that_there_are_none(tmp_path: Path) -> None:
+    samples = made("survival")
+    np.savez(tmp_path / "own.npz", x=samples.x.numpy(), y=samples.y.numpy(), group=GROUPS)
+    asked: dict[str, Any] = {"data": {"name": f"npz:{tmp_path / 'own.npz'}", "task": "survival"}, "rounds": 1, "progress": False}
+    run = perfed.run(method="fedavg", out=tmp_path, **asked).path
+    assert run is not None
+    analyse(run, "fairness")
+    for name in ("attack", "classifiers", "gradcam", "probe", "separation", "tsne"):
+        with pytest.raises(InputError, match=f"{name} tells classes apart, and this run is for survival"):
+            analyse(run, name)
 
 
 def test_large_numbers_are_warned_of_and_a_runaway_is_said() -> None:

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import suggest
+from ..errors import InputError, suggest
 from .result import Options, Result
 
 
@@ -16,13 +16,16 @@ class Study(NamedTuple):
     shows: str
     where: str  # module and function
     needs: str = ""
+    classes: bool = False  # whether it tells classes apart, so that there is nothing to show for other tasks
 
 
 CATALOGUE: dict[str, Study] = {
     "angle": Study("angle between clients' updates over rounds", "exchanged:angles_over_rounds", "snapshots=N"),
-    "attack": Study("pictures recovered from an upload, with a positive control", "privacy:attack", "pictures"),
+    "attack": Study("pictures recovered from an upload, with a positive control", "privacy:attack", "pictures", classes=True),
     "cka": Study("linear CKA between clients' representations", "representations:similarity", "snapshots=N for a course"),
-    "classifiers": Study("accuracy of each classifier alone and together", "heads:classifiers", "DualFed, FedPick or FedCP"),
+    "classifiers": Study(
+        "accuracy of each classifier alone and together", "heads:classifiers", "DualFed, FedPick or FedCP", classes=True
+    ),
     "collaborators": Study("collaborators of FedCAC's clients per round", "exchanged:collaborators", "FedCAC, snapshots=N"),
     "communication": Study("MiB until a target accuracy", "recorded:bytes_to_target", "--target"),
     "convergence": Study("accuracy and loss before and after local training", "recorded:before_and_after", "after=true"),
@@ -31,19 +34,21 @@ CATALOGUE: dict[str, Study] = {
     "fairness": Study("spread of accuracy over clients", "recorded:spread"),
     "feature_overlap": Study("overlap of important features between domains", "selections:feature_overlap", "FedPick"),
     "fisher": Study("Fisher scores of selected and rejected features", "selections:fisher", "FedPick"),
-    "gradcam": Study("where the global and the personal head look", "heads:looks", "pictures"),
+    "gradcam": Study("where the global and the personal head look", "heads:looks", "pictures", classes=True),
     "masks": Study("critical parameters per layer", "exchanged:critical_masks", "FedCAC"),
     "overlap": Study("overlap of masks beside similarity of labels", "exchanged:mask_overlap", "FedCAC"),
     "pir": Study("personalisation identification ratio over rounds", "heads:identification", "FedCP, snapshots=N"),
     "policy": Study("distribution of the personal policy per client", "heads:policies", "FedCP"),
-    "probe": Study("nearest neighbours on the best features", "representations:probe"),
+    "probe": Study("nearest neighbours on the best features", "representations:probe", classes=True),
     "selection": Study("share of features selected per domain", "selections:selection", "FedPick"),
     "sensitivity": Study("sensitivity of the last layer's parameters", "exchanged:sensitivities"),
-    "separation": Study("class-wise separation of representations", "representations:separation", "snapshots=N for a course"),
+    "separation": Study(
+        "class-wise separation of representations", "representations:separation", "snapshots=N for a course", classes=True
+    ),
     "sparsity": Study("idle features before and after aggregation", "representations:sparsity", "snapshots=N"),
     "stability": Study("participation, and how much accuracy still moves", "recorded:drawn_participation"),
     "timing": Study("seconds per round", "recorded:seconds"),
-    "tsne": Study("t-SNE maps of representations", "representations:tsne"),
+    "tsne": Study("t-SNE maps of representations", "representations:tsne", classes=True),
 }
 
 
@@ -60,7 +65,10 @@ def analyse(path: Path | str, name: str, seed: int | None = None, **options: Any
     """Do the analysis called ``name`` on one seed of the run in ``path``; ``options`` are those of ``Options``."""
     from .subject import Subject
 
-    return find(name)(Subject(Path(path), seed), replace(Options(), **options))
+    analysis, subject = find(name), Subject(Path(path), seed)
+    if CATALOGUE[name].classes and (goal := subject.site.task.goal) != "classification":
+        raise InputError(f"{name} tells classes apart, and this run is for {goal}")
+    return analysis(subject, replace(Options(), **options))
 
 
 def save(found: Result, folder: Path, name: str) -> list[Path]:
