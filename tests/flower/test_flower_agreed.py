@@ -38,6 +38,11 @@ def test_hospitals_agree_on_columns_and_predict_a_number(tmp_path: Path) -> None
     typed("deploy", "init", str(study), *data, *budget, "--silos", "3", "--scores", "--sums", "--port", str(port))
     for i in range(3):
         patients(study / f"silo-{i}" / "patients.csv", i, 120, gaps=True)
+    assert "would refuse" not in typed("deploy", "check", str(study))
+    policy = study / "silo-1" / "policy.yaml"
+    policy.write_text(policy.read_text().replace("sums: true", "sums: false"))
+    assert "sums over this table's columns may not leave" in CliRunner().invoke(app, ["deploy", "check", str(study)]).output
+    policy.write_text(policy.read_text().replace("sums: false", "sums: true"))
     typed("deploy", "local", str(study))
     seed = SeedFolder(next((study / "server" / "runs").glob("*/seed-0")))
     decided = seed.columns()

@@ -313,9 +313,8 @@ def silo_check(
     def show() -> None:
         facts, leaves = found["facts"], found["leaves"]
         train, validation, test = facts["sizes"]
-        note(
-            f"data: {train} samples to train, {validation} to validate, {test} to test; {len(facts['classes'])} classes", out=True
-        )
+        aim = f"{len(facts['classes'])} classes" if facts["task"] == "classification" else facts["task"]
+        note(f"data: {train} samples to train, {validation} to validate, {test} to test; {aim}", out=True)
         note(f"a round: {found['steps']} steps in {found['seconds']:.2f} s; {found['parameters']} parameters", out=True)
         note(
             f"leaves every round: {weighed(leaves['bytes'])} of {len(leaves['update'])} tensors, {', '.join(leaves['facts'])}",

@@ -108,6 +108,11 @@ class SitePolicy:
         if seeded and not self.seeded_private:
             raise Refused("seeded", "private parts from the run's public seed are not allowed here")
 
+    def admit_sums(self) -> None:
+        """Refuse that sums over a table's columns leave, unless they may."""
+        if not self.sums:
+            raise Refused("sums", "sums over this table's columns may not leave here; `sums: true` in the policy would let them")
+
     def admit_size(self, parameters: int, steps: int) -> None:
         """Refuse a model or a round that is larger than allowed."""
         if parameters > self.parameters:

@@ -121,14 +121,17 @@ def _silo(part: Path) -> Iterator[Finding]:
         except PerfedError as wrong:
             yield _finding(f"{part.name}/silo.yaml", "wrong", f"{name}: {wrong}")
         else:
-            yield _finding(f"{part.name}: {name}", "ok", f"{len(samples)} samples of {len(samples.classes)} classes")
+            kind = f"of {len(samples.classes)} classes" if samples.task == "classification" else f"for {samples.task}"
+            yield _finding(f"{part.name}: {name}", "ok", f"{len(samples)} samples {kind}")
     yield _finding(part.name, "ok", f"client {config.client}; {', '.join(policy.methods)} on {', '.join(policy.data)}")
 
 
 def _known(part: Path) -> Iterator[Finding]:
     """The server must know this silo's key, and the silo must allow the experiment."""
+    from ..config import SiloConfig
     from ..policy import SitePolicy
     from ..refusals import Refused
+    from ..sums import AGREEING
 
     server = part.parent / "server"
     listed = (server / "keys" / f"{part.name}.pub").read_bytes().split()[:2]
@@ -140,6 +143,15 @@ def _known(part: Path) -> Iterator[Finding]:
     settings = parse.load(server / "experiment.yaml", elsewhere=True)
     seeded = bool(get_yaml(server / "server.yaml").get("seeded_private"))
     try:
-        SitePolicy.load(part / "policy.yaml").admit(settings, seeded)
+        policy = SitePolicy.load(part / "policy.yaml")
+        policy.admit(settings, seeded)
+        source = SiloConfig.load(part / "silo.yaml").data.get(settings.data.name)
+        if (
+            settings.data.options.get("scale") in AGREEING
+            and source
+            and source.rows == "all"
+            and not source.source.options.get("columns")
+        ):
+            policy.admit_sums()
     except Refused as refused:
         yield _finding(f"{part.name}/policy.yaml", "wrong", f"would refuse the experiment: {refused}")
