@@ -291,3 +291,19 @@ def test_refusals() -> None:
         FedCP(align=-1.0)
     with pytest.raises(MethodError, match="1 to 4 layers"):
         FedCP(layers=5)
+
+
+def test_a_step_over_one_sample_tells_the_server_the_head_and_the_features_whatever_the_start() -> None:
+    """Why no secret start hides pictures (docs/starts.md)."""
+    made = testing.play(FedCP(budget=Budget(lr=0.1, batch_size=1)), testing.federation(2), count=1)
+    task, shard = made.site.task, made.site.shard(0, 1)
+    down, one = made.site.method.send(made.server, 0), replace(shard, rows=shard.rows[:1])
+    start = {name: torch.randn(leaf.shape, generator=torch.Generator().manual_seed(3)) for name, leaf in down.head.items()}
+    up, own = made.site.method.local(task, down, start, one)
+    told = {name: 2 * up.head[name] - down.head[name] for name in own}
+    torch.testing.assert_close(told, own)
+    weight, bias = (down.policy[f"policy.0.{name}"] - up.policy[f"policy.0.{name}"] for name in ("weight", "bias"))
+    row = bias.abs().argmax()
+    seen = task.features(down.body, one.inputs(one.x[one.rows], None))[0]
+    vector = torch.nn.functional.normalize(told["head.weight"].sum(0), dim=0)
+    torch.testing.assert_close(weight[row] / bias[row], vector * seen, rtol=1e-3, atol=1e-4)
