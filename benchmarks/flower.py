@@ -187,7 +187,8 @@ def main() -> None:
 
 
 def row(f: dict[str, Any]) -> str:
-    memory = ", ".join(format(f["memory"].get(part, 0), ".0f") for part in ("link", "conduct", "node"))
+    weighed = [f["memory"].get(part) for part in ("link", "conduct", "node")]
+    memory = ", ".join("–" if found is None else f"{found:.0f}" for found in weighed)
     beyond = f["seconds"] - f["work"]
     kind = f.get("note") or ("quick silo" if f["kind"] == "quick" else "SuperNode")
     return (
