@@ -82,13 +82,32 @@ def five_hundred(method: str, rounds: int) -> dict[str, Any]:
     return {"seen": seen}
 
 
+def held(rounds: int) -> dict[str, Any]:
+    """A server that averages 500 answers of 10 MiB which come one at a time, and holds them all until its verdict."""
+    import torch
+
+    from perfed.methods.fedavg import FedAvg
+    from perfed.server import Uploads
+    from perfed.server.admission import Admission
+
+    server = {"w": torch.ones(10 * MIB // 4)}
+    answers = lambda: ({"w": server["w"] + 0.01 * torch.rand(())} for _ in range(500))  # noqa: E731
+    door, seen = Admission(sizes=[1] * 500), {}
+    before = resident(os.getpid())[1]
+    for number in range(1, rounds + 1):
+        found = door.merged(FedAvg(), server, Uploads(range(500), [1] * 500, answers()), number)
+        assert not found.refused
+        seen[number] = resident(os.getpid())
+    return {"seen": seen, "before": before}
+
+
 def main(name: str, rounds: int) -> dict[str, Any]:
     import torch
 
     torch.set_num_threads(1)
     peak = Peak()
     peak.start()
-    found = ten_thousand(rounds) if name == "fedper" else five_hundred(name, rounds)
+    found = ten_thousand(rounds) if name == "fedper" else held(rounds) if name == "held" else five_hundred(name, rounds)
     peak.over.set()
     peak.join()
     return {"once": peak.once, "each": peak.each, **found}

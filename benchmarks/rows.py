@@ -253,6 +253,15 @@ def memory(name: str, scale: Scale) -> list[Row]:
     return rows
 
 
+def held(scale: Scale) -> list[Row]:
+    """What a server holds of answers that wait for the verdict: 256 MiB in memory, the rest in a file."""
+    command = [sys.executable, "-m", "benchmarks.memory", "held", "2"]
+    found = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+    more = found["each"] - found["before"]
+    what = "500 answers of 10 MiB (5 GiB) looked at and averaged: MiB beyond the start"
+    return [Row("memory-held", what, more, 600, False, f"{found['before']} MiB before, {found['each']} at the peak")]
+
+
 def bf16(scale: Scale) -> list[Row]:
     """Half precision where the processor has instructions for it."""
     what = "`precision=bf16` over fp32, 4-layer CNN"
@@ -356,6 +365,7 @@ ROWS: dict[str, Callable[[Scale], list[Row]]] = {
     "fasttext": vocabulary,
     "many": many_clients,
     **{f"memory-{name}": lambda scale, name=name: memory(name, scale) for name in ("fedper", "fedcp", "fedcac")},  # type: ignore[misc]
+    "memory-held": held,
     "mapped": in_files,
     "bf16": bf16,
     "run": job_of_run,

@@ -9,12 +9,14 @@ import pytest
 from faraway import Here, folders
 
 from perfed import trees
+from perfed.disk import get_json
 from perfed.errors import InputError
 from perfed.evaluate.metrics import select
 from perfed.evaluate.plausible import implausible
 from perfed.rounds import Round
 from perfed.runs import parse
 from perfed.runs.assemble import assemble
+from perfed.runs.place import SeedFolder
 from perfed.server import Uploads
 from perfed.silos.conductor import Conductor
 from perfed.silos.messages import Ask, SiloAnswer
@@ -96,6 +98,22 @@ def test_every_kind_of_bad_upload_costs_its_silo_its_place(tmp_path: Path) -> No
 @pytest.mark.parametrize("method", ["fedavg", "fedcp", "fedcac", "gpfl", "scaffold"])
 def test_every_kind_from_every_place_for_every_method(tmp_path: Path, method: str) -> None:
     isolated(tmp_path, method, [(kind, who) for kind in (*KINDS, *LIES) for who in (0, 2, 3)])
+
+
+def test_a_hello_with_more_samples_than_it_may_have_costs_the_silo_its_place(tmp_path: Path) -> None:
+    """A silo that tells the same lie in every answer is found by what the operator wrote down, or by its own label counts."""
+    for number, (bound, labels) in enumerate(((500, False), (0, True))):
+        place = folders(tmp_path / str(number), rounds=1, policy={"labels": labels}, **SMALL)
+        terms = place / "server" / "server.yaml"
+        terms.write_text(terms.read_text() + f"samples: {bound}\n")
+
+        def lie(ask: Ask, answer: SiloAnswer) -> list[SiloAnswer | str]:
+            facts = answer.facts | {"sizes": [10**6, *answer.facts["sizes"][1:]]}
+            return [replace(answer, facts=facts) if ask.client == 1 else answer]
+
+        seed = SeedFolder(Conductor(place / "server", Here(place, tamper=lie)).conduct() / "seed-0")
+        assert [own is None for own in get_json(seed.silos)] == [False, True, False]
+        assert "1000" in seed.refusals.read_text()
 
 
 def test_a_silo_that_keeps_lying_is_asked_no_more(tmp_path: Path) -> None:

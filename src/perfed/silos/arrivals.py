@@ -54,8 +54,8 @@ def waiting(later: Sequence[int], silos: Silos) -> list[int]:
 class Arrivals:
     """Lets silos in that came later; who cannot be let in is noted once, and is no hindrance to the others."""
 
-    def __init__(self, carrier: Carrier, patience: Patience, folder: SeedFolder, ask: Ask) -> None:
-        self.carrier, self.patience, self.folder, self.ask = carrier, patience, folder, ask
+    def __init__(self, carrier: Carrier, patience: Patience, folder: SeedFolder, ask: Ask, most: int = 0) -> None:
+        self.carrier, self.patience, self.folder, self.ask, self.most = carrier, patience, folder, ask, most
         self.out: set[int] = set()  # who was refused
 
     def there(self, numbers: Sequence[int]) -> list[int]:
@@ -97,7 +97,7 @@ class Arrivals:
 
         def accept(asked: Ask, answer: SiloAnswer) -> dict[str, Any]:
             check(asked, answer, others)
-            return checked(answer.facts) | {"since": self.folder.reached or 0}
+            return checked(answer.facts, self.most) | {"since": self.folder.reached or 0}
 
         asks = {i: replace(self.ask, client=i) for i in self.there(numbers)}
         found = self._heard(asks, accept)

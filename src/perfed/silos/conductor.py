@@ -102,7 +102,11 @@ class Conductor:
             seeded=self.terms.seeded_private,
         )
         ask = replace(ask, columns=self._columns(folder, ask))
-        silos, arrivals, began = self._silos(folder, ask), Arrivals(self.carrier, self.patience, folder, ask), perf_counter()
+        silos, arrivals, began = (
+            self._silos(folder, ask),
+            Arrivals(self.carrier, self.patience, folder, ask, self.terms.samples),
+            perf_counter(),
+        )
         while True:
             silos = silos if folder.finished() else self._let_in(arrivals, seed, silos)
             job = SeedAtServer(self.settings, self.terms, seed, folder, silos)
@@ -171,7 +175,7 @@ class Conductor:
 
         def accept(asked: Ask, answer: SiloAnswer) -> dict[str, Any]:
             check(asked, answer, {})
-            return checked(answer.facts)
+            return checked(answer.facts, self.terms.samples)
 
         said: list[str] = []
         refuse = self._refusing(folder, said)

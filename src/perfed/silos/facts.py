@@ -61,8 +61,8 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
 _OPTIONAL = {"guess", "labels", "majority", "start"}
 
 
-def checked(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a silo's facts, each of the form that it must have; anything else is refused."""
+def checked(facts: Mapping[str, Any], most: int = 0) -> dict[str, Any]:
+    """Return a silo's facts, each of the form that it must have; others are refused, as is more to train on than ``most``."""
     if wrong := facts.keys() - _FORMS.keys():
         raise WireError(f"the silo says what nobody asked: {brief(sorted(wrong))}")
     for name, (fine, said) in _FORMS.items():
@@ -72,6 +72,13 @@ def checked(facts: Mapping[str, Any]) -> dict[str, Any]:
             raise WireError(f"the silo's {name} should be {said}, not {brief(facts[name])}")
     if "labels" in facts and len(facts["labels"]) != len(facts["classes"]):
         raise WireError(f"the silo counts {len(facts['labels'])} labels and names {len(facts['classes'])} classes")
+    said, counted = sum(facts["sizes"]), sum(facts.get("labels", ()))
+    if "labels" in facts and facts["task"] == "classification" and counted != said:
+        raise WireError(f"the silo says it has {said} samples and counts {counted} labels")
+    if most and facts["sizes"][0] > most:
+        raise WireError(
+            f"the silo says it has {facts['sizes'][0]} training samples, the server takes at most {most} (server.yaml)"
+        )
     return dict(facts)
 
 

@@ -18,6 +18,7 @@ class Terms:
     poll: float = 0.25
     again: float = 3.0
     gone: float = 60.0  # seconds after which a round does not wait for a silo that is not at the link
+    samples: int = 0  # most training samples that a silo may say it has, since averages weigh by them; 0: no bound
     seeded_private: bool = False  # private parts from the public seed: comparisons only
     added: int = 0  # silos that came after the deployment was made; their numbers follow the first ones'
     removed: tuple[int, ...] = ()  # numbers of silos that left; nobody else gets them
@@ -33,6 +34,8 @@ class Terms:
         terms: Terms = record(Terms, found, "")
         if terms.added < 0 or not set(terms.removed) <= set(range(terms.silos + terms.added)):
             raise InputError(f"'{path}': removed silos must be among the {terms.silos + terms.added} there have been")
+        if terms.samples < 0:
+            raise InputError(f"'{path}': samples is a number of training samples, 0 for no bound, got {terms.samples}")
         if terms.silos < 1 or not 1 <= terms.least <= terms.silos or terms.deadline <= 0:
             raise InputError(f"'{path}': silos and least must be at least 1, least at most silos, deadline positive")
         return terms

@@ -11,9 +11,14 @@ from ... import trees
 ROOM = 256 << 20  # bytes of answers that wait in memory; a mean needs none of them again unless one is refused
 
 
+_NOTHING = torch.empty(0)
+
+
 class _Away(NamedTuple):
-    like: Any  # the answer with empty leaves
-    spots: list[tuple[int, torch.Size, torch.device]]
+    like: (
+        Any  # the answer with one empty tensor for all leaves: new small ones would lie in the holes of the large ones that left
+    )
+    spots: list[tuple[int, tuple[int, ...], torch.dtype, torch.device]]
 
 
 class Held:
@@ -44,21 +49,20 @@ class Held:
         found = self._all[place]
         if not isinstance(found, _Away):
             return found
-        pairs = zip(trees.leaves(found.like), found.spots, strict=True)
-        return trees.rebuild(found.like, [self._read(leaf, *spot) for leaf, spot in pairs])
+        return trees.rebuild(found.like, [self._read(*spot) for spot in found.spots])
 
     def _away(self, answer: Any) -> _Away:
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="perfed-")  # noqa: SIM115  (it ends with the round)
         spots = []
         for leaf in trees.leaves(answer):
-            spots.append((self._file.tell(), leaf.shape, leaf.device))
+            spots.append((self._file.tell(), tuple(leaf.shape), leaf.dtype, leaf.device))
             self._file.write(_bytes(leaf.detach().cpu().contiguous()))
-        return _Away(trees.map(lambda leaf: leaf.new_empty(0), answer), spots)
+        return _Away(trees.map(lambda leaf: _NOTHING, answer), spots)
 
-    def _read(self, like: Tensor, at: int, shape: torch.Size, device: torch.device) -> Tensor:
+    def _read(self, at: int, shape: tuple[int, ...], kind: torch.dtype, device: torch.device) -> Tensor:
         assert self._file is not None
-        made = torch.empty(shape, dtype=like.dtype)
+        made = torch.empty(shape, dtype=kind)
         self._file.seek(at)
         if self._file.readinto(_bytes(made)) != made.numel() * made.element_size():  # type: ignore[attr-defined]
             raise OSError("the file of waiting answers is shorter than it was")
