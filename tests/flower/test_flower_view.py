@@ -104,3 +104,13 @@ def test_progress_knows_the_number_of_rounds(place: Path, capsys: pytest.Capture
     assert capsys.readouterr().err == "seed 0 round 1 of 2: 0.5 s, absent [2]\n"
     with pytest.raises(InputError, match="is no server's part"):
         planned(place / "silo-0")
+
+
+def test_a_reason_stands_once_where_a_silo_was_refused_and_so_was_missing(tmp_path: Path) -> None:
+    whole, settings = tmp_path / "d", ["method=fedrep", "model=mlp", "model.hidden=8", "data.fraction=0.3", "rounds=1"]
+    layout.init(whole, 2, layout.Address(port=18997), settings, terms={"least": 1})
+    policy = whole / "silo-1" / "policy.yaml"
+    policy.write_text(yaml.safe_dump(yaml.safe_load(policy.read_text()) | {"methods": ["fedavg"]}))
+    Conductor(whole / "server", Here(whole, silos=2)).conduct()
+    (_, refused) = status(whole)["silos"]
+    assert refused["note"].count("the method is not allowed there") == 1 and refused["last_answer"] is None

@@ -97,7 +97,7 @@ def _silo(number: int, node: Any, seed: dict[str, Any] | None) -> dict[str, Any]
     refused = [line for line in seed["refused"] if line["client"] == number] if seed else []
     notes = [f"joined after round {later['round']} and has its model"] if later else []
     notes += [f"missing in round {line['round']}: {line['missing'][str(number)]}" for line in missing[-1:]]
-    notes += [f"refused in round {line['round']}: {line['why']}" for line in refused[-1:]]
+    notes += [f"refused in round {line['round']}: {line['why']}" for line in refused[-1:] if line["why"] not in "".join(notes)]
     return found | {
         "name": facts.get("name"),
         "samples": facts.get("sizes"),
