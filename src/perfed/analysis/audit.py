@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..errors import InputError, PerfedError, suggest
+from ..report.names import title as title_of
 from ..report.sections import Section
 from . import privacy
 from .attack import NEEDED
@@ -180,30 +181,37 @@ def page(found: Findings, title: str, profile: str = "", failed: list[str] | Non
     from ..report.page import compose
     from ..report.sections import Notes
 
-    parts: list[tuple[str, Any]] = [("notes", Notes(found.says(), warn=False))]
-    rows = [["Attack", "Found", "Control", "Control succeeded"]]
-    rows += [
-        [f"inversion, {own.attack} ({own.scope})", f"{own.psnr:.1f} dB", f"{own.control:.1f} dB", _yes(own.passed)]
-        for own in found.inversion
-    ]
-    if (who := found.membership) is not None:
-        rows += [["membership, shadow models", f"{who.shadows:.3f}", f"{who.control:.3f}", _yes(who.passed)]]
-        rows += [["membership, loss threshold", f"{who.threshold:.3f}", "", ""]]
-    if (leak := found.labels) is not None:
-        rows += [
-            [
-                "shares of classes",
-                "–" if leak.distance is None else f"{leak.distance:.3f}",
-                f"{leak.control:.3f}",
-                _yes(leak.passed),
-            ]
-        ]
-    parts.append(("grid", rows))
-    sections = [Section("found", "What uploads give away", parts)]
+    sections = [Section("found", "What uploads give away", [("notes", Notes(found.says(), warn=False)), ("grid", _rows(found))])]
     if profile:
-        said = failed or [f"All that the profile {profile} asks for is shown."]
+        asked = PROFILES[profile]
+        wanted = (
+            f"Asked for: inversion at most {asked.inversion:g} dB and membership at most {asked.membership:g}, each by an attack"
+        )
+        said = [
+            f"{wanted} whose control succeeded. {'Not all of it is shown.' if failed else 'All of it is shown.'}",
+            *(failed or []),
+        ]
         sections.insert(0, Section("profile", f"Profile {profile}", [("notes", Notes(said, warn=bool(failed)))]))
     return compose(title, _lead(found), sections)
+
+
+def _rows(found: Findings) -> list[list[str]]:
+    """Return every attack, what it found beside its control, and how the figure is read."""
+    rows = [["Attack", "Found", "Control", "Control succeeded", "How to read it"]]
+    for own in found.inversion:
+        read = f"100 dB is the picture itself, above {CLEAR:.0f} it is recognised, up to {BLURRED:.0f} nothing is seen"
+        rows.append(
+            [f"inversion, {own.attack} ({own.scope})", f"{own.psnr:.1f} dB", f"{own.control:.1f} dB", _yes(own.passed), read]
+        )
+    if (who := found.membership) is not None:
+        read = "area under the curve: 0.5 is guessing, 1 is certainty"
+        rows += [["membership, shadow models", f"{who.shadows:.3f}", f"{who.control:.3f}", _yes(who.passed), read]]
+        rows += [["membership, loss threshold", f"{who.threshold:.3f}", "–", "–", read]]
+    if (leak := found.labels) is not None:
+        apart = "–" if leak.distance is None else f"{leak.distance:.3f}"
+        read = f"distance from the truth: 0 is the truth, {leak.guess:.2f} is guessing them even"
+        rows += [["shares of classes", apart, f"{leak.control:.3f}", _yes(leak.passed), read]]
+    return rows
 
 
 def _yes(passed: bool) -> str:
@@ -213,9 +221,8 @@ def _yes(passed: bool) -> str:
 def _lead(found: Findings) -> str:
     spent = found.privacy.get("epsilon")
     noise = f"under privacy={found.privacy['name']}, ε = {spent:.2f}" if spent is not None else "without noise on uploads"
-    return (
-        f"{found.method} {noise}: what a curious server can find out from what is uploaded, by attacks that were shown to work."
-    )
+    what = "what a curious server can find out from what is uploaded, by attacks that were shown to work"
+    return f"{title_of(found.method)} {noise}: {what}."
 
 
 def checked(models: int, steps: int) -> None:
