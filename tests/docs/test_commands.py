@@ -98,5 +98,5 @@ KNOWN = {
 @pytest.mark.parametrize("page", NOW, ids=name)
 def test_settings_in_the_text_exist(page: Path) -> None:
     for code in re.findall(r"(?<!`)`([^`\n]+)`(?!`)", prose(page)):
-        for head, option in re.findall(r"\b(budget|sampling|partition|privacy)\.([a-z_]+)", code):
+        for head, option in re.findall(r"\b(budget|sampling|partition|privacy)\.(?!json\b)([a-z_]+)", code):
             assert option in KNOWN[head], f"{head}.{option}"
