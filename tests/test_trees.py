@@ -121,3 +121,11 @@ def test_apart_separates_what_shares_memory() -> None:
     assert len({v.untyped_storage().data_ptr() for v in found.values()}) == 4
     assert found["c"].tolist() == [2.0, 3.0] and found["d"].tolist() == [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
     assert all(v.is_contiguous() and v.untyped_storage().nbytes() == 4 * v.numel() for v in found.values())
+
+
+def test_select_takes_bits_as_they_are() -> None:
+    one = torch.tensor([[1.0, -0.0, torch.inf, torch.nan], [1e-45, 3.0, -torch.inf, 0.0]])
+    other, mask = -2 * one, torch.tensor([[True, False, True, False], [False, True, False, True]])
+    for kind in (torch.float32, torch.float64):
+        found, expected = trees.select(mask, one.to(kind), other.to(kind)), torch.where(mask, one.to(kind), other.to(kind))
+        assert torch.equal(found.view(torch.uint8), expected.view(torch.uint8))

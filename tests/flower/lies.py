@@ -54,9 +54,9 @@ HEADS: list[tuple[Callable[[SiloAnswer], SiloAnswer], str]] = [
     (lambda a: replace(a, base=9), "base 9"),
     (lambda a: replace(a, experiment="00" * 16), "experiment"),
     (lambda a: replace(a, body=a.body[:-1]), "SHA-256"),
-    (lambda a: replace(a, facts=a.facts | {"sizes": [0, 0, 0]}), "no training samples"),
+    (lambda a: replace(a, facts=a.facts | {"sizes": [0, 0, 0]}), "no training samples|counts"),
     (lambda a: replace(a, facts=a.facts | {"classes": ["one"]}), "classes"),
-    (lambda a: replace(a, facts=a.facts | {"sizes": [10**9, *a.facts["sizes"][1:]]}), "registered"),
+    (lambda a: replace(a, facts=a.facts | {"sizes": [10**9, *a.facts["sizes"][1:]]}), "registered|counts"),
 ]
 
 CHANGES: list[tuple[str, Callable[[SiloAnswer, trees.Params], SiloAnswer], str]] = [

@@ -133,7 +133,7 @@ class FedCAC(Method[Server, Params, Up, Masks]):
                 models[ups.ids[place]] = (
                     custom
                     if self.harmless == "as_critical"
-                    else {k: torch.where(critical[k], custom[k], common[k]) if k in critical else custom[k] for k in common}
+                    else {k: trees.select(critical[k], custom[k], common[k]) if k in critical else custom[k] for k in common}
                 )
         return Server(tuple(models), number)
 
