@@ -47,7 +47,8 @@ def line(row: Row) -> str:
     """Return a row of the table."""
     figure = "–" if row.figure is None else f"{row.figure:.3g}"
     verdict = {True: "yes", False: "**no**", None: "–"}[row.met]
-    return f"| {row.name} | {row.what} | {figure} | {'≥' if row.more else '≤'} {row.target:g} | {verdict} | {row.detail} |"
+    target = "–" if row.target is None else f"{'≥' if row.more else '≤'} {row.target:g}"
+    return f"| {row.name} | {row.what} | {figure} | {target} | {verdict} | {row.detail} |"
 
 
 HEAD = "| row | what | figure | target | met | detail |\n|---|---|---|---|---|---|"

@@ -90,7 +90,7 @@ def one_cell(scale: Scale) -> list[Row]:
 
 def cells(scale: Scale) -> list[Row]:
     """Whole commands: 24 equal cells on two nodes with one CPU each, and in two processes."""
-    rounds, seeds = (25, 12) if scale.repeats > 2 else (2, 2)
+    rounds, seeds = (100, 12) if scale.repeats > 2 else (2, 2)
     perfed = [sys.executable, "-c", "from perfed.cli import main; main()", "compare"]
 
     def command(*more: str) -> None:
@@ -99,7 +99,7 @@ def cells(scale: Scale) -> list[Row]:
 
     with nodes(2) as address:
         theirs = partial(command, "engine=ray", f"engine.address={address}")
-        own, ray = seconds(partial(command, "workers=2"), theirs, repeats=max(1, scale.repeats - 1))
+        own, ray = seconds(partial(command, "workers=2"), theirs, repeats=1)
     figure, spread = ratio(ray, own)
     detail = f"{spread}; {statistics.median(ray):.1f} s and {statistics.median(own):.1f} s, `perfed compare` from start to end"
     what = f"Ray: {len(METHODS) * seeds} cells on two nodes with one CPU over two processes"
@@ -140,11 +140,16 @@ def keepers() -> list[int]:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             if path.read_bytes().startswith(b"ray::Keeper"):
-                rollup = (path.parent / "smaps_rollup").read_text().splitlines()
-                found.append(next(int(line.split()[1]) >> 10 for line in rollup if line.startswith("Rss")))
-        except (OSError, StopIteration):
+                found.append(resident(path.parent))
+        except OSError:  # ended meanwhile
             continue
     return found
+
+
+def resident(process: Path) -> int:
+    """Return MiB resident of a process."""
+    rollup = (process / "smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) >> 10 for line in rollup if line.startswith("Rss"))
 
 
 def grown(address: str, count: str, actors: str, rounds: str, side: str, ratio_: str) -> dict[str, Any]:
@@ -164,8 +169,9 @@ def grown(address: str, count: str, actors: str, rounds: str, side: str, ratio_:
             play()
             taken.append(perf_counter() - began)
             seen.append(max(keepers()))
+        server = resident(Path("/proc/self"))
         play.close()
-    return {"seconds": taken, "memory": seen}
+    return {"seconds": taken, "memory": seen, "server": server}
 
 
 def memory(scale: Scale) -> list[Row]:
@@ -190,15 +196,18 @@ def growth(scale: Scale) -> list[Row]:
         for actors in (1, 2):
             found = {n: asked("grown", address, n, actors, 2 if n > 5000 else 4, 8, 1.0) for n in sizes}
             per = {n: statistics.median(own["seconds"][1:]) / n for n, own in found.items()}
-            said = "; ".join(f"{n:,}: {1000 * per[n] * n:,.0f} ms, {found[n]['memory'][-1]} MiB" for n in sizes)
+            held = {n: f"{own['memory'][-1]} MiB at a node, {own['server']} at the server" for n, own in found.items()}
+            said = "; ".join(f"{n:,}: {per[n] * n:.2f} s a round, {held[n]}" for n in sizes)
             what = f"time per client of a round, {sizes[-1]:,} clients over {sizes[0]}, nodes: {actors}"
-            rows.append(Row(f"ray-growth-{actors}", what, per[sizes[-1]] / per[sizes[0]], 1.15, False, said))
+            rows.append(Row(f"ray-growth-{actors}", what, per[sizes[-1]] / per[sizes[0]], None, False, said))
     return rows
 
 
-def missing(name: str, what: str, target: float) -> Callable[[Scale], list[Row]]:
+def missing(name: str) -> Callable[[Scale], list[Row]]:
     """Return a row that says why it was not measured."""
-    return lambda scale: [Row(name, what, None, target, False, 'not measured: Ray is missing; pip install "perfed[ray]"')]
+    return lambda scale: [
+        Row(name, "a Ray cluster", None, None, False, 'not measured: Ray is missing; pip install "perfed[ray]"')
+    ]
 
 
 MEASURED: dict[str, Callable[[Scale], list[Row]]] = {
@@ -208,7 +217,7 @@ MEASURED: dict[str, Callable[[Scale], list[Row]]] = {
     "ray-memory": memory,
     "ray-growth": growth,
 }
-ROWS = MEASURED if find_spec("ray") else {name: missing(name, "a Ray cluster", 1.0) for name in MEASURED}
+ROWS = MEASURED if find_spec("ray") else {name: missing(name) for name in MEASURED}
 
 if __name__ == "__main__":
     import torch

@@ -37,13 +37,13 @@ class Row:
     name: str
     what: str
     figure: float | None  # None where it cannot be measured here
-    target: float
+    target: float | None  # None where a figure is shown and nothing is asked of it
     more: bool  # whether more is better
     detail: str
 
     @property
     def met(self) -> bool | None:
-        if self.figure is None:
+        if self.figure is None or self.target is None:
             return None
         return self.figure >= self.target if self.more else self.figure <= self.target
 

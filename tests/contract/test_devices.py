@@ -1,9 +1,14 @@
-"""No verb of any method mixes devices, and no step moves tensors between them; tried on torch's device without numbers.
+"""No verb of any method mixes devices, and no step moves tensors between them.
 
-Run on tensors of another device, a tensor left on the processor is an error there as it would be on a GPU.
+Tried on torch's device without numbers, where a tensor left on the processor is an error as it would be on a GPU, and on fake
+tensors of a fake GPU.
 """
 
+import json
+import subprocess
+import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,6 +51,9 @@ class Moves(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found, name = func(*args, **(kwargs or {})), getattr(func, "__name__", "")
         there = any(isinstance(given, Tensor) and given.is_meta for given in args)
+        index = args[1] if func is Tensor.__getitem__ and there else None
+        if isinstance(index, Tensor) and index.dim() and not index.is_meta:
+            self.seen.append("index")
         if there and name in (*ANSWERS, "numpy", "nonzero"):
             self.seen.append(name)
         elif isinstance(found, Tensor) and (func in MADE or func is Tensor.to or func is Tensor.copy_):
@@ -86,6 +94,15 @@ def verbs(method: Any) -> set[str]:
 @pytest.mark.parametrize("name", sorted(CATALOGUE))
 def test_no_verb_leaves_a_tensor_on_the_processor(name: str) -> None:
     assert verbs(find(name)()) == {ELSEWHERE}
+
+
+def test_fake_tensors_of_a_gpu_are_never_mixed_with_others() -> None:
+    """In a process of its own, which has the fake GPU for good."""
+    command = [sys.executable, str(Path(__file__).with_name("fake_gpu.py"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    faked = json.loads(done.stdout.splitlines()[-1])
+    assert {name: faked[name] for name in CATALOGUE} == dict.fromkeys(CATALOGUE, ["fakegpu:0"])
+    assert "FakeTensorDeviceMismatchError" in faked["careless"]
 
 
 @pytest.mark.parametrize("name", sorted(CATALOGUE))

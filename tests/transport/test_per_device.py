@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from perfed.errors import InputError
+from perfed.runs.array import train_one
 from perfed.runs.experiment import Experiment
 from perfed.runs.run import rehearse, run
 from perfed.runs.states import digest
@@ -57,3 +58,10 @@ def test_a_device_that_is_not_there_is_refused_before_anything_is_written(tmp_pa
     with pytest.raises(InputError, match=why):
         run(Experiment(out=tmp_path, devices=name, **SMALL))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_cell_by_name_has_the_workers_of_its_devices(tmp_path: Path) -> None:
+    asked = Experiment(out=tmp_path, devices="cpu,cpu", name="it", **SMALL)
+    folder = run(asked, prepare=True)
+    with pytest.raises(InputError, match="a worker for each of devices=cpu,cpu; leave out the number of workers"):
+        train_one(folder.path, "seed-0", workers=3)

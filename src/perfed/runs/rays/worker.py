@@ -5,6 +5,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from ..run import train as train_seed
 from ..seed import Stop
 from .travel import Parcel, Sent, unpacked
 
-PAUSE = 0.2  # seconds in which rounds are collected before they are told
+PAUSE = 0.5  # seconds in which rounds are collected before they are told
 BELL = 1.0  # seconds between looks whether the study was interrupted
 LOOK = 2.0  # seconds between looks whether somebody else has let go of a folder
 PATIENCE = 60.0  # seconds for which a lost worker may seem to hold a folder that several machines see
@@ -116,10 +117,10 @@ class _Job:
                 found = [self.news.get(timeout=BELL)]
             except queue.Empty:
                 continue
-            if found[0].ended is None and found[0].parcel is None:
-                time.sleep(PAUSE)
-            while not self.news.empty():
-                found.append(self.news.get())
+            until = time.monotonic() + PAUSE
+            with suppress(queue.Empty):
+                while found[-1].ended is None and found[-1].parcel is None:  # what ends a cell, or saves it, is told at once
+                    found.append(self.news.get(timeout=max(0.0, until - time.monotonic())))
             words = tuple(one for each in found for one in each.words)
             parcel = {name: content for each in found for name, content in (each.parcel or {}).items()}
             names = next((each.names for each in reversed(found) if each.parcel is not None), ())
