@@ -90,7 +90,7 @@ def one_cell(scale: Scale) -> list[Row]:
 
 def cells(scale: Scale) -> list[Row]:
     """Whole commands: 24 equal cells on two nodes with one CPU each, and in two processes."""
-    rounds, seeds = (100, 12) if scale.repeats > 2 else (2, 2)
+    rounds, seeds = (75, 12) if scale.repeats > 2 else (2, 2)
     perfed = [sys.executable, "-c", "from perfed.cli import main; main()", "compare"]
 
     def command(*more: str) -> None:

@@ -15,9 +15,12 @@ from perfed.disk import locked
 from perfed.errors import InputError, MissingExtra
 from perfed.runs import compare, parse
 from perfed.runs.assemble import SharedData
+from perfed.runs.cells import Cell, Ears
+from perfed.runs.engine import Engine
 from perfed.runs.experiment import Experiment
 from perfed.runs.folder import CompareFolder, RunFolder
 from perfed.runs.rays import travel, worker
+from perfed.runs.rays.drive import Drive
 from perfed.runs.run import begin
 
 SMALL: dict[str, Any] = {"clients": 3, "rounds": 3, "partition": "iid", "transport": "serial", "checkpoint": 0}
@@ -144,3 +147,14 @@ def test_a_record_names_the_machines_and_warns_when_kinds_differ(tmp_path: Path,
     said = perfed("resume", run.path, "--rounds", 5)
     assert "Rounds were run on 2 kinds of machines" in said and "another" in said
     assert [each["after"] for each in run.seed(0).machines] == [0, 4] and len(run.summary["machines"]) == 2
+
+
+def test_the_longest_cell_goes_first_and_asks_for_what_it_holds(tmp_path: Path) -> None:
+    short, long = (Experiment(**(SMALL | {"rounds": rounds}), out=tmp_path) for rounds in (2, 9))
+    shared = SharedData.of(short)
+    cells = [Cell(begin(asked, shared), asked, 0, shared) for asked in (short, long)]
+    queue = Drive(cells, Engine(name="ray", cpus=2, gpus=0.25), Ears()).queue
+    assert [own.cell.experiment.rounds for own in queue] == [9, 2]
+    assert queue[0].weight.options == {"num_cpus": 2, "num_gpus": 0.25, "memory": queue[0].weight.memory}
+    assert queue[0].weight.memory > 400 << 20  # a process with torch, and what it holds
+    assert Drive(cells, Engine(name="ray", memory=2), Ears()).queue[0].weight.memory == 2 << 30
