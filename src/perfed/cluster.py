@@ -3,7 +3,7 @@
 import os
 import socket
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -97,12 +97,16 @@ def forget(ray: Any, bell: str) -> None:
     ray.experimental.internal_kv._internal_kv_del(bell, namespace="perfed")
 
 
-def size(ray: Any, what: str = "CPU") -> float:
-    """Return how much of something the machines have that are there now."""
-    return float(sum(node["Resources"].get(what, 0.0) for node in ray.nodes() if node["Alive"]))
+def machines(ray: Any) -> list[dict[str, float]]:
+    """Return what each machine has that is there now; Ray waits for a head that is gone, so ask only one that answers."""
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
 
-def fits(ray: Any, wanted: dict[str, float]) -> bool:
-    """Return whether one of the machines that are there now has as much as is wanted, free or not."""
-    there = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+def size(there: Iterable[Mapping[str, float]], what: str = "CPU") -> float:
+    """Return how much of something machines have together."""
+    return float(sum(own.get(what, 0.0) for own in there))
+
+
+def fits(there: Iterable[Mapping[str, float]], wanted: Mapping[str, float]) -> bool:
+    """Return whether one of the machines has as much as is wanted, free or not."""
     return any(all(own.get(what, 0.0) >= much for what, much in wanted.items()) for own in there)

@@ -1,6 +1,7 @@
 """Hand cells to a Ray cluster, longest first; hear of them; and hand one over again whose worker was lost."""
 
 import logging
+import math
 import os
 import secrets
 import sys
@@ -69,7 +70,7 @@ class Drive:
 
     def train(self, ray: Any) -> None:
         """Train every cell that is left; the longest is handed over first."""
-        self.ray, self.slots, self.looked, self.heard = ray, 0, -LOOK, time.monotonic()
+        self.ray, self.slots, self.looked, self.heard = ray, 0, -math.inf, time.monotonic()
         self.head = cluster.head(ray)
         self.task = ray.remote(max_retries=0, scheduling_strategy="SPREAD", num_returns="streaming")(work)
         try:
@@ -99,12 +100,13 @@ class Drive:
                 raise HeadLost
             time.sleep(LOOK)
         self.heard = self.looked = time.monotonic()
-        self.slots = int(cluster.size(self.ray) / max(self.engine.cpus, 0.01))
+        self.machines = cluster.machines(self.ray)
+        self.slots = int(cluster.size(self.machines) / max(self.engine.cpus, 0.01))
 
     def _hand_over(self) -> None:
         while self.queue and len(self.running) < self.slots + AHEAD:
             own = self.queue[0]
-            if not own.warned and not cluster.fits(self.ray, own.weight.resources):
+            if not own.warned and not cluster.fits(self.machines, own.weight.resources):
                 own.warned = True
                 LOGGER.warning(
                     "%s wants %s, which no machine of the cluster has; it waits for one (engine.cpus, engine.gpus and "
@@ -191,6 +193,7 @@ class Drive:
     def _lost(self, stream: Any, own: Attempt, why: str) -> None:
         """Hand a cell over again whose worker is gone; it goes on from its last checkpoint."""
         self._leave(stream, own)
+        self.looked = -math.inf  # its machine may be gone, and the head with it
         reached = own.cell.run.seed(own.cell.seed).reached
         own.lost = 1 if reached != own.reached else own.lost + 1
         if own.lost > self.engine.retries:
