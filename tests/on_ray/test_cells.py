@@ -52,7 +52,7 @@ def test_two_of_three_machines_are_lost_and_one_comes(
     assert seed.machines[0]["after"] == 0 and {"name", "processor", "system", "torch"} < seed.machines[0].keys()
 
 
-def test_the_head_is_restarted_and_the_study_goes_on(nodes: Any, reference: dict[str, Any], tmp_path: Path) -> None:
+def test_the_head_is_restarted_and_the_study_is_resumed(nodes: Any, reference: dict[str, Any], tmp_path: Path) -> None:
     from ray.cluster_utils import Cluster
 
     there: Nodes = nodes(1)
@@ -68,13 +68,15 @@ def test_the_head_is_restarted_and_the_study_goes_on(nodes: Any, reference: dict
         there.cluster.worker_nodes.clear()
         there.cluster.head_node = None
         while study.poll() is None and "head of the Ray cluster is gone" not in said.read_text():
-            time.sleep(0.2)
+            time.sleep(0.2)  # Ray may end a process whose own node is gone, before it can say anything
         head = {"num_cpus": 1, "object_store_memory": 80 << 20, "include_dashboard": False, "memory": 8 << 30}
         host, _, port = there.address.partition(":")
         there.cluster = Cluster(
             initialize_head=True, head_node_args=head | {"gcs_server_port": int(port), "node_ip_address": host}
         )
-        assert study.wait(300) == 0, said.read_text()
+        study.wait(300)
+    resume = [sys.executable, "-c", "from perfed.cli import main; main()", "resume", str(tmp_path / "it")]
+    assert subprocess.run(resume, stdout=subprocess.DEVNULL, timeout=300, check=False).returncode == 0, said.read_text()
     found = digests(tmp_path / "it")
     for name in ("fedavg", "fedper"):
         assert found[name] == {seed: reference[name][seed] for seed in ("0", "1")}
