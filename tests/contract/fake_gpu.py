@@ -11,18 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from every_verb import made
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from perfed import trees
 from perfed.methods import CATALOGUE, find
 from perfed.methods.fedavg import FedAvg
-from perfed.server import Uploads
 from perfed.shapes import ANSWERS
 from perfed.testing.play import federation, task
-from perfed.transport import Newcomers, Site
+from perfed.transport import Site
 
 GPU = "fakegpu:0"
 MADE = (torch.tensor, torch.as_tensor)
@@ -60,20 +59,8 @@ def verbs(method: Any) -> list[str]:
     own.train(0, method.send(server, 0), first, 1)  # what the method inserts is made
     new = federation(1, sizes=[20])
     with FakeTensorMode(allow_non_fake_inputs=True) as mode, Answers(mode):
-        site, server, first = Site.of(method, here.to(GPU), fed.to(GPU))
-        ups, privates = [], []
-        for client in range(3):
-            up, private, whole = site.train(client, method.send(server, client), first, 1)
-            ups.append(up)
-            privates.append(private)
-            method.after(method.send(server, client), whole)
-        server = method.merge(server, Uploads([0, 1, 2], [20, 20, 20], ups))
-        down = method.send(server, 1)
-        below, mine = site.adapted(1, down, privates[1].mine, 2)
-        over = site.withheld.overlay(below, privates[1].kept)
-        scores = method.predict(site.task.served, over, mine, site.federation.x[:4])
-        joined = Newcomers.of(site, new.to(GPU), 1).join(server, 0, 2)
-    return sorted({str(leaf.device) for leaf in trees.leaves((ups, mine, down, joined, scores)) if leaf.dim()})
+        found = made(method, *Site.of(method, here.to(GPU), fed.to(GPU)), new.to(GPU))
+    return sorted({str(leaf.device) for leaf in found if leaf.dim()})
 
 
 def _fake(mode: FakeTensorMode, leaf: Tensor) -> FakeTensor:

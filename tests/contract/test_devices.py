@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from every_verb import made
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
@@ -21,10 +22,9 @@ from perfed.errors import MethodError, PerfedError
 from perfed.local import Budget
 from perfed.methods import CATALOGUE, find
 from perfed.methods.fedavg import FedAvg
-from perfed.server import Uploads
 from perfed.shapes import ANSWERS, Shapes
 from perfed.testing.play import federation, task
-from perfed.transport import Newcomers, Private, Site
+from perfed.transport import Private, Site
 
 ELSEWHERE = "meta"  # has no numbers and is no processor: what torch has of a second device where there is no GPU
 MADE = (torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy)
@@ -73,21 +73,7 @@ def site_of(method: Any, size: int = 20) -> tuple[Site, Any, Private]:
 def verbs(method: Any) -> set[str]:
     """Run every verb for a round; return the devices of what comes out."""
     with Shapes(), Fetched():
-        site, server, first = site_of(method)
-        ups, privates = [], []
-        for client in range(3):
-            up, private, whole = site.train(client, method.send(server, client), first, 1)
-            ups.append(up)
-            privates.append(private)
-            method.after(method.send(server, client), whole)
-        server = method.merge(server, Uploads([0, 1, 2], [20, 20, 20], ups))
-        down = method.send(server, 1)
-        below, mine = site.adapted(1, down, privates[1].mine, 2)
-        scores = method.predict(site.task.served, site.withheld.overlay(below, privates[1].kept), mine, site.federation.x[:4])
-        site.train(1, down, privates[1], 2)
-        joined = Newcomers.of(site, federation(1, sizes=[20]).to(ELSEWHERE), 1).join(server, 0, 2)
-        found = [*trees.leaves(ups), *trees.leaves(mine), *trees.leaves(down), *trees.leaves(joined), scores]
-        found += [leaf for message in method.forms(server) for leaf in trees.leaves(message)]
+        found = made(method, *site_of(method), federation(1, sizes=[20]).to(ELSEWHERE))
     return {leaf.device.type for leaf in found if leaf.dim()}
 
 

@@ -12,6 +12,7 @@ from ..errors import InputError
 
 Leaves = Mapping[str, Tensor]
 Network = Callable[[dict[str, Tensor], Tensor], Tensor]  # parameters and images in, outputs out
+Mismatch = Callable[[Sequence[Tensor], Tensor, float], Tensor]  # of a gradient, images, and how far the search is
 Gradients = Callable[..., Sequence[Tensor]]  # of dummy images and, if these are unknown, dummy outputs
 
 SMOOTHNESS = 0.01  # weight of the total variation at the start
@@ -107,20 +108,8 @@ def invert_by_direction(
     After Geiping et al. (2020). Slower than ``invert``, but it copes with ReLU and max-pooling, and with a target of
     unknown length.
     """
-    length = _power(target).sqrt()
-
-    def mismatch(gradient: Sequence[Tensor], images: Tensor, progress: float) -> Tensor:
-        cosine = _cosine(gradient, target, length)
-        return 1 - cosine + SMOOTHNESS * (1 - progress) * _variation(images) / (bounds[1] - bounds[0])
-
-    search = _Search(gradient_of, mismatch, target, shape, outputs, seed, bounds)
-    optimiser = torch.optim.Adam(search.dummies)
-    for number in range(steps):
-        search.progress = number / max(steps - 1, 1)
-        for group in optimiser.param_groups:
-            group["lr"] = 0.15 * (1 + math.cos(math.pi * search.progress)) + 1e-3
-        search.step()
-        optimiser.step()
+    search = _Search(gradient_of, _apart(target, bounds), target, shape, outputs, seed, bounds)
+    search.follow(steps)
     return search.found()
 
 
@@ -139,15 +128,9 @@ def invert_by_signs(
     Slopes of a deep network with max-pooling differ by orders of magnitude from pixel to pixel; their signs do not. A second
     start is made where the first does not explain the target.
     """
-    length = _power(target).sqrt()
-
-    def mismatch(gradient: Sequence[Tensor], images: Tensor, progress: float) -> Tensor:
-        smooth = SMOOTHNESS * (1 - progress) * _variation(images) / (bounds[1] - bounds[0])
-        return 1 - _cosine(gradient, target, length) + smooth
-
     found: list[Recovery] = []
     for start in range(STARTS):
-        search = _Pixels(gradient_of, mismatch, target, shape, outputs, seed + 1000 * start, bounds)
+        search = _Pixels(gradient_of, _apart(target, bounds), target, shape, outputs, seed + 1000 * start, bounds)
         search.follow(steps)
         found.append(search.found())
         if found[-1].mismatch < NEAR:
@@ -181,13 +164,26 @@ def _cosine(gradient: Sequence[Tensor], target: Sequence[Tensor], length: Tensor
     return product / (length * _power(gradient).sqrt()).clamp(min=1e-30)
 
 
+def _apart(target: Sequence[Tensor], bounds: tuple[float, float]) -> Mismatch:
+    """Return how far a gradient points from the target, with a prior for smooth images that fades out."""
+    length = _power(target).sqrt()
+
+    def mismatch(gradient: Sequence[Tensor], images: Tensor, progress: float) -> Tensor:
+        cosine = _cosine(gradient, target, length)
+        return 1 - cosine + SMOOTHNESS * (1 - progress) * _variation(images) / (bounds[1] - bounds[0])
+
+    return mismatch
+
+
 class _Search:
     """Dummy images and outputs, the mismatch they reach, and the best of them so far."""
+
+    scale, reach, least = 1.0, 0.15, 1e-3  # of Adam's steps: twice the reach at first, the least at the end
 
     def __init__(
         self,
         gradient_of: Gradients,
-        mismatch: Callable[[Sequence[Tensor], Tensor, float], Tensor],
+        mismatch: Mismatch,
         target: Sequence[Tensor],
         shape: Sequence[int],
         outputs: Sequence[int] | None,
@@ -237,32 +233,45 @@ class _Search:
         )
         optimiser.step(self.step)  # type: ignore[no-untyped-call]
 
+    def follow(self, steps: int) -> None:
+        """Follow the mismatch by Adam, with steps that become smaller."""
+        optimiser = torch.optim.Adam(self.dummies)
+        for number in range(steps):
+            self.progress = number / max(steps - 1, 1)
+            for group in optimiser.param_groups:
+                group["lr"] = self.scale * (self.reach * (1 + math.cos(math.pi * self.progress)) + self.least)
+            self.step()
+            self._move(optimiser)
+
+    def _move(self, optimiser: torch.optim.Optimizer) -> None:
+        optimiser.step()
+
     def found(self) -> Recovery:
         return Recovery(self.images.float(), self.best, self.seed, self.outputs)
 
 
 class _Pixels(_Search):
-    """A search on the pixels themselves, begun anywhere between their bounds."""
+    """A search on the pixels themselves, begun anywhere between their bounds, by the signs of their slopes."""
+
+    reach, least = 0.05, 1e-4
 
     def _images(self) -> Tensor:
         return self.dummies[0].clone()
 
     def follow(self, steps: int) -> None:
-        """Follow the signs of the images' slopes by Adam."""
         (low, high), images = self.bounds, self.dummies[0]
+        self.scale = high - low
         with torch.no_grad():
             images.copy_(low + (high - low) * torch.special.ndtr(images))
-        optimiser = torch.optim.Adam(self.dummies)
-        for number in range(steps):
-            self.progress = number / max(steps - 1, 1)
-            for group in optimiser.param_groups:
-                group["lr"] = (high - low) * (0.05 * (1 + math.cos(math.pi * self.progress)) + 1e-4)
-            self.step()
-            assert images.grad is not None
-            images.grad.sign_()
-            optimiser.step()
-            with torch.no_grad():
-                images.clamp_(low, high)
+        super().follow(steps)
+
+    def _move(self, optimiser: torch.optim.Optimizer) -> None:
+        images = self.dummies[0]
+        assert images.grad is not None
+        images.grad.sign_()
+        optimiser.step()
+        with torch.no_grad():
+            images.clamp_(*self.bounds)
 
 
 def matched(at: Leaves, among: Collection[str] | None = None) -> list[str]:
