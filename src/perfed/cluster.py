@@ -102,9 +102,9 @@ def machines(ray: Any) -> list[dict[str, float]]:
     return [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
 
-def size(there: Iterable[Mapping[str, float]], what: str = "CPU") -> float:
-    """Return how much of something machines have together."""
-    return float(sum(own.get(what, 0.0) for own in there))
+def cpus(there: Iterable[Mapping[str, float]]) -> float:
+    """Return how many CPUs machines have together."""
+    return float(sum(own.get("CPU", 0.0) for own in there))
 
 
 def fits(there: Iterable[Mapping[str, float]], wanted: Mapping[str, float]) -> bool:

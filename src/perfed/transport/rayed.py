@@ -37,7 +37,7 @@ class Rayed(Simulated):
         super().__init__(site, store)
         self._open = ExitStack()
         self._ray = self._open.enter_context(cluster.joined(address))
-        there = int(cluster.size(cluster.machines(self._ray)))
+        there = int(cluster.cpus(cluster.machines(self._ray)))
         if there < 1:
             self._open.close()
             raise RunError("no machine of the Ray cluster has a CPU to give; add one, then resume")

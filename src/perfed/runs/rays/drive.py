@@ -101,7 +101,7 @@ class Drive:
             time.sleep(LOOK)
         self.heard = self.looked = time.monotonic()
         self.machines = cluster.machines(self.ray)
-        self.slots = int(cluster.size(self.machines) / max(self.engine.cpus, 0.01))
+        self.slots = int(cluster.cpus(self.machines) / max(self.engine.cpus, 0.01))
 
     def _hand_over(self) -> None:
         while self.queue and len(self.running) < self.slots + AHEAD:
