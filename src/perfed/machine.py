@@ -1,11 +1,13 @@
 """What this machine and this installation are, for records and for `perfed doctor`."""
 
+import ctypes
 import os
 import platform
 import shutil
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,8 @@ EXTRAS = {
     "ray": "ray",
 }
 
+_ASKED = "mkl_serv_intel_cpu_true"  # MKL asks this function whether the processor is Intel's
+
 
 def cores() -> int:
     """Return how many cores this process may use: a scheduler or `taskset` may have given it fewer than there are."""
@@ -31,22 +35,50 @@ def cores() -> int:
 
 def facts() -> dict[str, Any]:
     """Return what a record says of where it was made."""
-    import torch
-
     names = ("perfed", "torch", "numpy", "safetensors")
-    kernels = torch.backends.cpu.get_cpu_capability()  # instructions by which torch computes: others round differently
     return {
         "commit": _commit(),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in names}},
-        "machine": {"system": platform.platform(), "processor": _processor(), "cores": os.cpu_count(), "kernels": kernels},
+        "machine": {"system": platform.platform(), "processor": _processor(), "cores": os.cpu_count(), "kernels": kernels()},
         "threads": 1,
     }
 
 
 def kind() -> dict[str, Any]:
     """Return what a record says of a machine that rounds were run on: its name, and what its arithmetic depends on."""
-    kinds = {"processor": _processor(), "system": f"{platform.system()} {platform.machine()}", "torch": version("torch")}
-    return {"name": platform.node(), **kinds}
+    system = f"{platform.system()} {platform.machine()}"
+    return {
+        "name": platform.node(),
+        "processor": _processor(),
+        "system": system,
+        "torch": version("torch"),
+        "kernels": kernels(),
+    }
+
+
+def kernels() -> str:
+    """Return the instructions by which torch computes here, and whether MKL was told to use them: others round differently."""
+    import torch
+
+    told = ", MKL as on Intel" if mkl_told() else ""
+    return torch.backends.cpu.get_cpu_capability() + told
+
+
+def mkl_told() -> bool:
+    """Return whether a library loaded before torch tells MKL that this processor is Intel's (docs/performance.md, "AMD")."""
+    return _says_intel(None)
+
+
+def mkl_holds_back() -> bool:
+    """Return whether torch's MKL takes its slow kernels, as it does by itself on processors that are not Intel's."""
+    own = Path(str(files("torch"))) / "lib" / "libtorch_cpu.so"
+    return own.exists() and not mkl_told() and hasattr(ctypes.CDLL(str(own)), _ASKED) and not _says_intel(str(own))
+
+
+def _says_intel(library: str | None) -> bool:
+    """Return what a library, or all that were loaded for everyone, answers to MKL's own question."""
+    asked = getattr(ctypes.CDLL(library), _ASKED, None) if sys.platform == "linux" else None
+    return asked is not None and bool(asked())
 
 
 def _commit() -> str | None:
@@ -101,6 +133,12 @@ def checkup() -> dict[str, Any]:
             "bf16",
             bf16(),
             "precision=bf16 pays off only with bf16 instructions",
+            need=False,
+        ),
+        _check(
+            "mkl",
+            not mkl_holds_back(),
+            "linear layers can be about twice as fast here: docs/performance.md, AMD" if mkl_holds_back() else kernels(),
             need=False,
         ),
         _check("disk", shutil.disk_usage(".").free > 2**30, f"{shutil.disk_usage('.').free >> 30} GiB free here"),

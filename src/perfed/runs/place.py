@@ -98,7 +98,7 @@ class SeedFolder:
     def add_machine(self, kind: Mapping[str, Any], after: int) -> None:
         """Note that the rounds after ``after`` are run on this machine."""
         known = [own for own in self.machines if own["after"] < after]
-        if not known or any(known[-1][name] != value for name, value in kind.items()):
+        if not known or any(known[-1].get(name, value) != value for name, value in kind.items()):
             put_json(self.path / "machines.json", {"machines": [*known, {"after": after, **kind}]})
 
     @property
@@ -277,4 +277,6 @@ class SeedFolder:
 def kinds_of(seeds: Iterable[SeedFolder]) -> list[str]:
     """Return the kinds of machines that seeds ran on; where there are several, bits may differ between them."""
     told = [own for place in seeds for own in place.machines]
-    return list(dict.fromkeys(f"{own['processor']}, {own['system']}, torch {own['torch']}" for own in told))
+    names = ["kernels"] * all("kernels" in own for own in told)  # older records lack it
+    kinds = ([own["processor"], own["system"], f"torch {own['torch']}", *(own[name] for name in names)] for own in told)
+    return list(dict.fromkeys(", ".join(kind) for kind in kinds))
