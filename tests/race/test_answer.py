@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,8 +10,8 @@ from racing import raced, wanted
 
 from perfed import api
 from perfed.report import race_page, recommend
-from perfed.report.bootstrap import DRAWS, draws, interval
-from perfed.report.raced import Raced, columns, plain
+from perfed.report.bootstrap import DRAWS, Interval, draws, interval
+from perfed.report.raced import Placed, Raced, columns, plain
 from perfed.results import Race, conclude_race
 from perfed.runs.race.folder import RaceFolder
 from perfed.runs.race.run import run
@@ -59,6 +60,33 @@ def test_the_answer_is_said_in_words(found: Raced) -> None:
     assert said.startswith(found.table[0].title) and "on test samples that nobody had looked at" in said
     assert "Better than Local for" in said or "Collaborating does not pay" in said
     assert "\n" not in said
+
+
+def placed(name: str, behind: Interval, gain: Interval | None, sent: float) -> Placed:
+    return Placed(name, name.title(), {}, 0.9, Interval(0.9, 0.8, 1.0), behind, gain, (3, 1), (2, 0), sent, 1.0, 10, 100)
+
+
+def answer(over_local: Interval) -> str:
+    """What is said of a winner, of a method that sends half of its bytes 2 points behind it, and of Local."""
+    rows = [
+        placed("ditto", Interval(0.0, 0.0, 0.0), over_local, 100.0),
+        placed("fedrep", Interval(0.02, -0.01, 0.05), Interval(0.0, -0.1, 0.1), 50.0),
+        placed("local", over_local, None, 0.0),
+    ]
+    metric = SimpleNamespace(scale=100.0, digits=2, unit="%", title="accuracy")
+    asked, plan = SimpleNamespace(choose="accuracy"), SimpleNamespace(plainly=False)
+    return recommend.recommendation(SimpleNamespace(table=rows, metric=metric, asked=asked, plan=plan, clients=4))  # type: ignore[arg-type]
+
+
+def test_what_sends_less_is_named_with_its_distance() -> None:
+    said = answer(Interval(0.05, 0.01, 0.09))
+    assert "Fedrep is within noise (+2.00 [-1.00, +5.00] behind) and sends 50 % of the bytes." in said
+    assert "Local sends nothing" not in said
+
+
+def test_where_local_is_as_good_nothing_that_sends_less_is_named() -> None:
+    said = answer(Interval(0.05, -0.01, 0.09))
+    assert "within noise, and Local sends nothing" in said and "of the bytes" not in said
 
 
 def test_everybody_is_better_worse_or_equal(found: Raced) -> None:

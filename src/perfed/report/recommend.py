@@ -24,9 +24,11 @@ def recommendation(raced: Raced) -> str:
         return " ".join([*said, *(_tuned(row, scale, digits, unit) for row in table[1:])])
     said.append(_beside_local(raced, top))
     near = [row for row in table[1:] if not row.behind.sure and row.name != "local" and row.bytes < 0.9 * top.bytes]
-    if top.name != "local" and near:
+    if near and _needs_others(top):
         cheap = min(near, key=lambda row: row.bytes)
-        said.append(f"{cheap.title} is within noise and sends {100 * cheap.bytes / top.bytes:.0f} % of the bytes.")
+        gap = cheap.behind.scaled(scale)
+        span = f"{gap.value:+.{digits}f} [{gap.low:+.{digits}f}, {gap.high:+.{digits}f}] behind"
+        said.append(f"{cheap.title} is within noise ({span}) and sends {100 * cheap.bytes / top.bytes:.0f} % of the bytes.")
     if top.unseen is not None:
         reach = f"{top.unseen[0] * scale:.{digits}f}{unit}"
         said.append(f"Clients that were kept out of training reach {reach} once they have joined.")
@@ -34,6 +36,11 @@ def recommendation(raced: Raced) -> str:
     close = len(table) - 1 - len(ahead)
     said.append(f"Of the {len(table) - 1} others {len(ahead)} differ from it beyond chance, {close} do not.")
     return " ".join(said)
+
+
+def _needs_others(top: Placed) -> bool:
+    """Return whether the winner is better than Local beyond chance; where it is not, Local is as good for nothing."""
+    return top.name != "local" and (top.gain is None or top.gain.sure)
 
 
 def _at(row: Placed) -> str:
@@ -56,7 +63,7 @@ def _beside_local(raced: Raced, top: Placed) -> str:
         return f"Collaborating does not pay here{behind}."
     (better, worse), (sure_better, sure_worse) = top.clients, top.sure
     counted = f" (beyond chance: {sure_better} and {sure_worse})" if raced.asked.choose == "accuracy" else ""
-    noise = "" if top.gain is None or top.gain.sure else "; over all clients the two are within noise, and Local sends nothing"
+    noise = "" if _needs_others(top) else "; over all clients the two are within noise, and Local sends nothing"
     return f"Better than Local for {better} of {raced.clients} clients, worse for {worse}{counted}{noise}."
 
 
