@@ -198,14 +198,22 @@ def begin(metrics: Sequence[Metric], scores: "Tensor", y: "Tensor") -> Begun:
 def finish(metrics: Sequence[Metric], begun: Iterable[Begun]) -> Iterator[Score]:
     """Measure the rest, of as many clients at once as fit, and yield the scores; with whom a client is measured moves no bit."""
     names, shared = [metric.name for metric in metrics], [metric for metric in metrics if metric.batch is not None]
-    for group in _groups(begun):
-        tested, columns = [own for own in group if len(own.y)], list[list[Value]]()
-        if shared and tested:
-            batch = batched.Everyone(*_padded(tested), [len(own.y) for own in tested])
-            columns = [batched.values(batch, metric.batch) for metric in shared if metric.batch is not None]
-        for own, row in zip(tested, zip(*columns, strict=True), strict=bool(columns)):
-            own.values.update(zip([metric.name for metric in shared], row, strict=True))
-        yield from (Score(len(own.y), {name: own.values.get(name) for name in names}) for own in group)
+    for group in _groups(begun) if shared else ([own] for own in begun):
+        if shared:
+            _together(shared, [own for own in group if len(own.y)])
+        for own in group:
+            yield Score(len(own.y), {name: own.values.get(name) for name in names})
+
+
+def _together(shared: Sequence[Metric], group: Sequence[Begun]) -> None:
+    """Measure a group of clients in one pass."""
+    if not group:
+        return
+    batch = batched.Everyone(*_padded(group), [len(own.y) for own in group])
+    for metric in shared:
+        assert metric.batch is not None
+        for own, value in zip(group, batched.values(batch, metric.batch), strict=True):
+            own.values[metric.name] = value
 
 
 def _padded(group: Sequence[Begun]) -> tuple["Tensor", "Tensor"]:
