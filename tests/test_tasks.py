@@ -13,7 +13,7 @@ import perfed
 from perfed import Batch, Samples
 from perfed.analysis.catalogue import analyse
 from perfed.errors import DataError, InputError
-from perfed.evaluate import measures
+from perfed.evaluate import batched, measures
 from perfed.evaluate.summary import summarise
 from perfed.local.losses import absolute_each, binary_each, cox_each, huber_each, squared_each
 from perfed.methods import CATALOGUE, find
@@ -68,7 +68,7 @@ def test_scores_by_hand() -> None:
     assert math.isnan(measures.r2(z, torch.ones(3)))
     labels = torch.tensor([[1.0, 0.0], [0.0, 0.0]])
     assert measures.label_accuracy(torch.tensor([[2.0, 1.0], [-1.0, -1.0]]), labels).tolist() == [0.5, 1.0]
-    assert measures.label_auc(torch.tensor([[2.0, 1.0], [-1.0, -1.0]]).double(), labels) == 1.0  # the second label nobody has
+    assert batched.label_auc(torch.tensor([[2.0, 1.0], [-1.0, -1.0]]).double(), labels) == 1.0  # the second label nobody has
 
 
 def test_concordance_by_hand() -> None:
@@ -84,10 +84,10 @@ def test_an_interval_of_the_auc_covers_it_as_often_as_it_says() -> None:
     for _ in range(200):
         y = torch.from_numpy((random.random(60) < 0.4).astype(np.int64))
         shown = torch.from_numpy(random.normal(size=60)) + y  # the true area is Φ(1/√2) = 0.760
-        low, high = measures.auc_interval(torch.stack([torch.zeros(60).double(), shown], 1), y)
+        low, high = batched.alone("auc_interval")(torch.stack([torch.zeros(60).double(), shown], 1), y)
         held += low <= 0.7602 <= high
     assert 180 <= held <= 199
-    assert all(math.isnan(v) for v in measures.auc_interval(torch.zeros(3, 2), torch.zeros(3).long()))
+    assert all(math.isnan(v) for v in batched.alone("auc_interval")(torch.zeros(3, 2), torch.zeros(3).long()))
 
 
 @pytest.mark.parametrize("task", ["regression", "multilabel", "survival"])

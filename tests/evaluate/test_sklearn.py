@@ -11,7 +11,7 @@ from sklearn import metrics as sk
 from sklearn.calibration import calibration_curve
 from torch import Tensor
 
-from perfed.evaluate.measures import BINS
+from perfed.evaluate.batched import BINS
 from perfed.evaluate.metrics import CATALOGUE, measure, measure_each, select
 
 CASES = 1000  # of which every run of the tests sees a tenth: scikit-learn takes its time

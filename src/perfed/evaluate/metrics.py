@@ -1,14 +1,15 @@
 """What a client's scores are measured by: each metric is a function of one client's scores and labels, and a catalogue line."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..errors import InputError, suggest
 from . import batched, measures
+from .batched import alone, label_auc
 from .scores import Score, Value
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Metric:
     listed: bool = False  # whether its value is a list: it has no mean and chooses nothing
     pooled: tuple[str, Callable[[Any], Any]] | None = None  # over all samples: from which listed metric's sum, and how
     goals: tuple[str, ...] = ("classification",)  # for what it can be measured; one's own can for anything
+    batch: batched.Batch | None = None  # the same of many clients at once
 
     @property
     def scale(self) -> float:
@@ -49,9 +51,14 @@ class Metric:
         return finite(found.double().sum().item() / len(y)) if self.per == "sample" else finite(found)
 
 
-def _from(whole: Function, part: Callable[[Any], Any]) -> Function:
-    """Return a metric that a client computes from a table of its samples."""
-    return lambda scores, y: part(whole(scores, y))
+def _from(part: Callable[[measures.Counts], Any]) -> Callable[[Any], Any]:
+    """Return a function of counts as one of a confusion matrix."""
+    return lambda matrix: part(measures.Counts.of(matrix))
+
+
+def _many(name: str, title: str, **options: Any) -> Metric:
+    """Return a metric that is computed of many clients at once."""
+    return Metric(name, alone(name), title, batch=batched.BATCHED[name], **options)
 
 
 GOALS = ("classification", "multilabel", "regression", "survival")
@@ -60,39 +67,29 @@ CATALOGUE: dict[str, Metric] = {
     for metric in (
         Metric("accuracy", measures.accuracy, "accuracy", per="sample", whole=True),
         Metric("loss", measures.loss, "loss", per="sample", higher=False, unit="", digits=4, kept=6, goals=GOALS),
-        Metric(
-            "balanced_accuracy",
-            _from(measures.confusion, measures.balanced),
-            "balanced accuracy",
-            pooled=("confusion", measures.balanced),
-        ),
-        Metric("f1", _from(measures.confusion, measures.f1), "macro-F1", pooled=("confusion", measures.f1)),
-        Metric("auc", measures.auc, "AUC"),
-        Metric("auc_weighted", measures.auc_weighted, "weighted AUC"),
-        Metric("average_precision", measures.average_precision, "average precision"),
-        Metric("brier", measures.brier, "Brier score", per="sample", higher=False, unit="", digits=4),
-        Metric("ece", _from(measures.reliability, measures.ece), "ECE", higher=False, pooled=("reliability", measures.ece)),
-        Metric(
-            "recall",
-            _from(measures.confusion, measures.recall),
-            "recall per class",
-            listed=True,
-            pooled=("confusion", measures.recall),
-        ),
-        Metric("auc_interval", measures.auc_interval, "95 % interval of the AUC", listed=True),
+        _many("balanced_accuracy", "balanced accuracy", pooled=("confusion", _from(measures.balanced))),
+        _many("f1", "macro-F1", pooled=("confusion", _from(measures.f1))),
+        _many("auc", "AUC"),
+        _many("auc_weighted", "weighted AUC"),
+        _many("average_precision", "average precision"),
+        replace(_many("brier", "Brier score", higher=False, unit="", digits=4), of=measures.brier, per="sample"),
+        _many("ece", "ECE", higher=False, pooled=("reliability", measures.ece)),
+        _many("recall", "recall per class", listed=True, pooled=("confusion", _from(measures.recall))),
+        _many("auc_interval", "95 % interval of the AUC", listed=True),
         Metric("label_accuracy", measures.label_accuracy, "right labels", per="sample", goals=("multilabel",)),
-        Metric("label_auc", measures.label_auc, "AUC over labels", goals=("multilabel",)),
+        Metric("label_auc", label_auc, "AUC over labels", goals=("multilabel",)),
         Metric("r2", measures.r2, "R²", goals=("regression",)),
         Metric("mae", measures.absolute, "absolute error", per="sample", higher=False, unit="", digits=4, goals=("regression",)),
         Metric("rmse", measures.rmse, "root of squared error", higher=False, unit="", digits=4, goals=("regression",)),
         Metric("concordance", measures.concordance, "concordance", goals=("survival",)),
-        Metric("confusion", measures.confusion, "confusion matrix", listed=True, pooled=("confusion", lambda matrix: matrix)),
-        Metric("reliability", measures.reliability, "reliability", listed=True, pooled=("reliability", lambda bins: bins)),
+        _many("confusion", "confusion matrix", listed=True, pooled=("confusion", lambda matrix: matrix)),
+        _many("reliability", "reliability", listed=True, pooled=("reliability", lambda bins: bins)),
     )
 }
 DECIMALS = {metric.name: metric.kept for metric in CATALOGUE.values() if metric.kept is not None}
 ALWAYS = ("accuracy", "loss")  # what every run measures: tables, curves and the watch for runaway losses need them
 MAIN = {"multilabel": "label_accuracy", "regression": "r2", "survival": "concordance"}  # in the place of accuracy
+TOGETHER = 1 << 16  # scores that are measured at once: more is no faster
 
 
 _OWN: dict[str, Metric] = {}  # somebody's own that were asked for, or that a record told of
@@ -177,12 +174,67 @@ def defined(chooser: Asked, labels: Iterable["Tensor"], classes: int) -> None:
         raise InputError(f"choose={metric.name} is undefined for every client (one class only?); choose=accuracy is not")
 
 
+class Begun(NamedTuple):
+    """One client's scores (float64, on the CPU) and labels, and what was measured of it by itself."""
+
+    scores: "Tensor"
+    y: "Tensor"
+    values: dict[str, Value]
+
+
 def measure(metrics: Sequence[Metric], scores: "Tensor", y: "Tensor") -> Score:
-    """Return one client's score; in float64 on the CPU, where many small steps cost least."""
+    """Return one client's score."""
+    return next(finish(metrics, [begin(metrics, scores, y)]))
+
+
+def begin(metrics: Sequence[Metric], scores: "Tensor", y: "Tensor") -> Begun:
+    """Measure what each client is measured by on its own; in float64 on the CPU, where many small steps cost least."""
     if not len(y):
-        return Score(0, dict.fromkeys(metric.name for metric in metrics))
+        return Begun(scores, y, {})
     scores, y = scores.detach().cpu().double(), y.cpu()
-    return Score(len(y), {metric.name: metric.value(scores, y) for metric in metrics})
+    return Begun(scores, y, {metric.name: metric.value(scores, y) for metric in metrics if metric.batch is None})
+
+
+def finish(metrics: Sequence[Metric], begun: Iterable[Begun]) -> Iterator[Score]:
+    """Measure the rest, of as many clients at once as fit, and yield the scores; with whom a client is measured moves no bit."""
+    names, shared = [metric.name for metric in metrics], [metric for metric in metrics if metric.batch is not None]
+    for group in _groups(begun) if shared else ([own] for own in begun):
+        if shared:
+            _together(shared, [own for own in group if len(own.y)])
+        for own in group:
+            yield Score(len(own.y), {name: own.values.get(name) for name in names})
+
+
+def _together(shared: Sequence[Metric], group: Sequence[Begun]) -> None:
+    """Measure a group of clients in one pass."""
+    if not group:
+        return
+    batch = batched.Everyone(*_padded(group), [len(own.y) for own in group])
+    for metric in shared:
+        assert metric.batch is not None
+        for own, value in zip(group, batched.values(batch, metric.batch), strict=True):
+            own.values[metric.name] = value
+
+
+def _padded(group: Sequence[Begun]) -> tuple["Tensor", "Tensor"]:
+    """Return clients' scores and labels along a first axis, with zeros beyond a client's own samples."""
+    from torch.nn.utils.rnn import pad_sequence
+
+    if len(group) == 1:
+        return group[0].scores[None], group[0].y[None]
+    return pad_sequence([own.scores for own in group], batch_first=True), pad_sequence([own.y for own in group], batch_first=True)
+
+
+def _groups(begun: Iterable[Begun]) -> Iterator[list[Begun]]:
+    """Yield clients in groups that take little memory, padded to the largest among them."""
+    group, most = list[Begun](), 0
+    for own in begun:
+        most = max(most, own.scores.numel())
+        if group and most * (len(group) + 1) > TOGETHER:
+            yield group
+            group, most = [], own.scores.numel()
+        group.append(own)
+    yield group
 
 
 def measure_each(metrics: Sequence[Metric], scores: "Tensor", y: "Tensor", sizes: Sequence[int]) -> list[Score]:
@@ -190,24 +242,22 @@ def measure_each(metrics: Sequence[Metric], scores: "Tensor", y: "Tensor", sizes
     scores, y = scores.detach().cpu().double(), y.cpu()
     size = y.new_tensor(sizes).long()
     padding = size.new_ones(y.shape[:2]).cumsum(1) > size[:, None]
-    sums = {}
+    batch = batched.Everyone(scores, y, sizes) if any(metric.batch for metric in metrics) else None
+    columns: list[list[Value]] = []
     for metric in metrics:
-        if metric.per == "sample":
+        if batch is not None and metric.batch is not None:
+            columns.append(batched.values(batch, metric.batch))
+        elif metric.per == "sample":
             values = metric.of(scores.flatten(0, 1), y.flatten(0, 1)).double().unflatten(0, y.shape[:2])
-            sums[metric.name] = values.masked_fill(padding, 0.0).sum(1).tolist()
-    many = [metric.name for metric in metrics if metric.name in batched.BATCHED and metric is CATALOGUE[metric.name]]
-    batch = batched.Everyone(scores, y, sizes) if many else None
-    at_once = {name: batched.values(batch, name) for name in many if batch is not None}
-    found = []
-    for i, n in enumerate(sizes):
-        own: dict[str, Value] = dict.fromkeys(metric.name for metric in metrics)
-        for metric in metrics if n else ():
-            if metric.per == "sample":
-                own[metric.name] = finite(sums[metric.name][i] / n)
-            else:
-                own[metric.name] = at_once[metric.name][i] if metric.name in at_once else metric.value(scores[i, :n], y[i, :n])
-        found.append(Score(n, own))
-    return found
+            sums = values.masked_fill(padding, 0.0).sum(1).tolist()
+            columns.append([finite(found / max(n, 1)) for found, n in zip(sums, sizes, strict=True)])
+        else:
+            columns.append([metric.value(scores[i, :n], y[i, :n]) if n else None for i, n in enumerate(sizes)])
+    names = [metric.name for metric in metrics]
+    rows = zip(*columns, strict=True)
+    return [
+        Score(n, dict(zip(names, row, strict=True)) if n else dict.fromkeys(names)) for n, row in zip(sizes, rows, strict=True)
+    ]
 
 
 def finite(found: Any) -> Value:

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import chain
 from types import TracebackType
 from typing import Any, Protocol
 
 import torch
 
+from ..evaluate.metrics import finish
 from ..evaluate.scores import Score
 from ..server import Uploads
 from ..trees import Tree
@@ -58,7 +60,9 @@ class Serial(Simulated):
 
     def score(self, server: Tree, ids: Sequence[int], number: int, parts: tuple[str, ...]) -> list[list[Score]]:
         with one_thread():
-            return [self.site.score(i, self.site.method.send(server, i), self.store[i], number, parts) for i in ids]
+            begun = (self.site.begin(i, self.site.method.send(server, i), self.store[i], number, parts) for i in ids)
+            found = finish(self.site.metrics, chain.from_iterable(begun))
+            return [[next(found) for _ in parts] for _ in ids]
 
 
 class one_thread(AbstractContextManager[None]):

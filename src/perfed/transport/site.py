@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .. import keys
 from ..errors import InputError, PerfedError
-from ..evaluate.metrics import Asked, Metric, measure, select
+from ..evaluate.metrics import Asked, Begun, Metric, begin, finish, select
 from ..evaluate.scores import Score
 from ..federation import Federation
 from ..local import Shard
@@ -131,13 +131,21 @@ class Site:
 
     def score(self, client: int, down: Tree, private: Private, number: int, parts: tuple[str, ...]) -> list[Score]:
         """Return how the model that a client would serve does on each part of its data."""
-        return self.judge(client, self.withheld.overlay(down, private.kept), private.mine, number, parts)
+        return [*finish(self.metrics, self.begin(client, down, private, number, parts))]
+
+    def begin(self, client: int, down: Tree, private: Private, number: int, parts: tuple[str, ...]) -> list[Begun]:
+        """Predict each part of a client's data, to be measured together with other clients'."""
+        return self._begin(client, self.withheld.overlay(down, private.kept), private.mine, number, parts)
 
     def judge(self, client: int, down: Tree, mine: Tree, number: int, parts: tuple[str, ...]) -> list[Score]:
+        """Return how given states do on each part of a client's data."""
+        return [*finish(self.metrics, self._begin(client, down, mine, number, parts))]
+
+    def _begin(self, client: int, down: Tree, mine: Tree, number: int, parts: tuple[str, ...]) -> list[Begun]:
         down, mine = self.adapted(client, down, mine, number)
         with self._named("predict", client), torch.no_grad():
             predict: Callable[[Tensor], Tensor] = lambda x: self.method.predict(self.task.served, down, mine, x)  # noqa: E731
-            return [self._score(client, predict, part) for part in parts]
+            return [self._predicted(client, predict, part) for part in parts]
 
     def adapted(self, client: int, down: Tree, mine: Tree, number: int) -> tuple[Tree, Tree]:
         """Return what a client predicts with: for methods that tune before they serve, what that makes of it."""
@@ -151,12 +159,12 @@ class Site:
         """Return how the client does on its test data right after training."""
         return self.judge(client, self.method.after(down, whole), mine, number, ("test",))[0]
 
-    def _score(self, client: int, predict: Callable[[Tensor], Tensor], part: str) -> Score:
+    def _predicted(self, client: int, predict: Callable[[Tensor], Tensor], part: str) -> Begun:
         if not len(rows := getattr(self.federation, part)[client]):  # networks need not take a batch of none
-            return measure(self.metrics, rows, rows)
+            return begin(self.metrics, rows, rows)
         batches = [(predict(batch.x), batch.y) for batch in self.federation.batches(client, part)]
         scores, labels = zip(*batches, strict=True)
-        return measure(self.metrics, torch.cat(scores), torch.cat(labels))
+        return begin(self.metrics, torch.cat(scores), torch.cat(labels))
 
     def _named(self, verb: str, client: int) -> "_Named":
         return _Named(
