@@ -23,6 +23,15 @@ def test_every_agreement_stands_on_its_page() -> None:
         assert all(number in text for number in quoted), (page, said)
 
 
+def test_every_table_names_the_code_that_made_it() -> None:
+    for path in sorted(RESULTS.glob("*.md")):
+        page = path.read_text(encoding="utf-8")
+        parts = re.split(r"^(?=## )", page, flags=re.M) if path.name.startswith("paper-") else [page]
+        for part in parts:
+            if "---:|" in part or "---: |" in part:
+                assert path.name == "index.md" or re.search(r"commits? [0-9a-f]{7}", part, re.I), (path.name, part.split("\n")[0])
+
+
 def test_the_page_of_hearts_names_every_cell_beyond_two_published_deviations() -> None:
     page = (RESULTS.parent / "heart.md").read_text(encoding="utf-8")
     recipe = load("flamby/heart")

@@ -14,7 +14,8 @@ from perfed.errors import InputError
 from perfed.papers import show
 from perfed.papers.flat import Flat
 from perfed.papers.plan import Asked, plans
-from perfed.papers.run import Work, run
+from perfed.papers.run import Work, remember, run
+from perfed.papers.values import Value
 from perfed.runs import run as experiment
 
 TINY = ("clients=3", "partition.alpha=5.0", "model=mlp", "data.fraction=0.2", "transport=serial")
@@ -122,6 +123,19 @@ def test_a_seed_that_stops_says_so_and_goes_on_to_the_bits_of_one_that_never_sto
     assert final(task)["digest"] == final(whole)["digest"]
     (answer,) = show.answers(task.recipe, task.folder)
     assert not any("stopped" in note for note in answer.reduced)
+
+
+@pytest.mark.parametrize(
+    ("flat", "how"), [(0, "while rising"), (1, "1 of 3 seeds when flat, the others while rising"), (3, "when flat")]
+)
+def test_seeds_of_which_some_were_flat_are_told_apart(flat: int, how: str, monkeypatch: Any, tmp_path: Path) -> None:
+    """With --at-most a seed may end flat and another still rising; neither may be called what the other is."""
+    task = work(tmp_path)
+    remember(task)
+    found = Value(90.0, 1.0, 3, rounds=6, planned=12, stopped=(6, 9, 12), flat=flat)
+    monkeypatch.setattr(show, "value", lambda *_: found)
+    (answer,) = show.answers(task.recipe, task.folder)
+    assert f"stopped {how}, after 6 to 12 of 12 rounds" in answer.reduced
 
 
 def test_a_seed_interrupted_where_it_ends_stops_there_again(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from perfed.cli.commands import app
 from perfed.errors import RunError
+from perfed.runs.verify import verify
 
 WORDS = ["paper", "fedcp/table2", "--only", "mnist-dirichlet,fedavg,fedper"]
 TINY = [
@@ -34,14 +35,19 @@ def test_what_is_kept_shows_the_same_digits_in_less_room(tmp_path: Path) -> None
     assert not [path for path in files if path.suffix == ".safetensors" or path.name == "rounds.jsonl"]
     names = {path.name for path in files if "cells" in path.parts}
     assert {"settings.yaml", "manifest.json", "summary.json", "clients.json", "final.json", "rounds.jsonl.gz"} <= names
+    assert "machines.json" not in names  # which names the machine; kept records are given away
+    for run in (kept / "cells").iterdir():
+        assert verify(run).state == "proved"
 
 
 def test_seeds_that_are_only_kept_cannot_go_on(tmp_path: Path) -> None:
     runs, kept = tmp_path / "runs", tmp_path / "kept"
     said(*WORDS, *TINY, "--out", str(runs), "--keep", str(kept))
+    before = (kept / "fedcp-table2" / "cells.json").read_bytes()
     more = json.loads(said(*WORDS, *TINY, "--seeds", "0,1,2", "--out", str(kept), "--json"))
     assert all("keeps the record of a run without its states" in why for why in more["refused"].values())
     assert len(more["refused"]) == 2
+    assert (kept / "fedcp-table2" / "cells.json").read_bytes() == before  # which has the command that made the numbers
 
 
 def test_nothing_is_kept_where_nothing_was_run_or_onto_the_runs_themselves(tmp_path: Path) -> None:

@@ -182,12 +182,17 @@ def _folder(work: Work, key: str, settings: Experiment, samples: Samples) -> tup
         shared.assemble(settings, settings.seeds[0])  # refuse before anything is written
         begin(asked, shared, work.command)
         return folder, asked, shared
-    if any(not kept.goes_on for kept in folder.seeds.values()):
+    if _only_kept(folder):
         raise RunError(f"'{folder.path}' keeps the record of a run without its states; --out names another folder to run it in")
     further = tuple(seed for seed in settings.seeds if seed not in folder.experiment.seeds)
     if further:
         extend(folder, further, samples)
     return folder, folder.experiment, reshared(folder, folder.experiment, samples)
+
+
+def _only_kept(folder: RunFolder) -> bool:
+    """Whether a run is a record without states, which nothing goes on from and nothing is written down anew for."""
+    return any(not kept.goes_on for kept in folder.seeds.values())
 
 
 def extend(folder: RunFolder, seeds: tuple[int, ...], samples: Samples) -> None:
@@ -219,6 +224,8 @@ def remember(work: Work) -> dict[str, dict[str, Any]]:
                 known[plan.name] = {"missing": plan.missing}
             continue
         path = work.path(plan)
+        if plan.name in known and _only_kept(work.cell(plan.key)):
+            continue  # the command that made it stays
         known[plan.name] = {
             "run": os.path.relpath(path, work.folder),
             "reduced": list(plan.reduced),

@@ -70,13 +70,19 @@ def _seeds(reduced: Sequence[str], ours: Value, planned: int) -> tuple[str, ...]
         kept.append(f"{ours.seeds} of {planned} seeds")
     if ours.stopped:
         span = sorted({min(ours.stopped), max(ours.stopped)})
-        how = "stopped when flat" if ours.flat else "stopped while rising"
-        kept.append(f"{how}, after {' to '.join(map(str, span))} of {ours.planned} rounds")
+        kept.append(f"stopped {_how(ours)}, after {' to '.join(map(str, span))} of {ours.planned} rounds")
     elif ours.rounds < ours.planned:
         kept.append(f"unfinished: {ours.rounds} of {ours.planned} rounds so far")
     if ours.under_way:
         kept.append(f"seed {', '.join(map(str, sorted(ours.under_way)))} under way, not counted yet")
     return tuple(kept)
+
+
+def _how(ours: Value) -> str:
+    """Say whether the seeds that ended early were flat there; with ``--at-most`` some may be and others not."""
+    if ours.flat == len(ours.stopped):
+        return "when flat"
+    return f"{ours.flat} of {len(ours.stopped)} seeds when flat, the others while rising" if ours.flat else "while rising"
 
 
 def table(recipe: Recipe, found: Sequence[Shown]) -> Table:

@@ -30,7 +30,7 @@ class Value(NamedTuple):
     rounds: int = 0  # that every seed has finished
     planned: int = 0
     stopped: tuple[int, ...] = ()  # the rounds after which seeds ended before the last one
-    flat: bool = False  # whether all of these were flat there
+    flat: int = 0  # how many of these were flat there
     under_way: tuple[int, ...] = ()  # seeds that do not count yet
     each: Mapping[int, float] = {}  # the figure, seed by seed
 
@@ -67,7 +67,7 @@ def value(path: Path, reading: Reading, place: int | None = None) -> Value:
         rounds,
         planned,
         tuple(end.round for end in early),
-        all(end.flat for end in early),
+        sum(end.flat for end in early),
         tuple(set(run.rounds) - set(counted)),
         found,
     )

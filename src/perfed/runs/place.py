@@ -132,13 +132,12 @@ class SeedFolder:
         return (self.path / "split.safetensors").exists()
 
     def keep_record(self, target: "SeedFolder") -> None:
-        """Copy what tables and pages read of the seed, without its states."""
+        """Copy what tables and pages read of the seed, without its states and the names of machines: it is to be given away."""
         for name in (
             "clients.json",
             "columns.json",
             "final.json",
             "transport.json",
-            "machines.json",
             ORIGIN,
             *(note.name for note in self.path.glob("attack-*.json")),
         ):

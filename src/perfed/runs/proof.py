@@ -102,10 +102,10 @@ def _began(folder: Path, number: int) -> None:
 
 
 def _same(folder: Path, files: Mapping[str, str]) -> None:
-    whole = (folder / SPLIT).exists()  # a record that is kept without states has no vocabulary either
+    whole = (folder / SPLIT).exists()  # a record that is kept without states has no vocabulary and names no machine
     for name, told in files.items():
         path = folder / name
-        if not path.exists() and (whole or name != "vocabulary.json"):
+        if not path.exists() and (whole or name not in ("vocabulary.json", "machines.json")):
             raise RunError(f"'{path}' is missing: the record's chain names it")
         if path.exists() and hash_file(path) != told:
             raise RunError(f"'{path}' is not the one that the record's chain names: {chain.CHANGED}")
