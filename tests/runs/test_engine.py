@@ -233,3 +233,56 @@ def test_a_head_that_does_not_answer_is_no_interruption(monkeypatch: pytest.Monk
     monkeypatch.setattr(worker, "rung", silent)
     monkeypatch.setattr(worker, "imported", lambda: None)
     assert not worker._rung(worker.Order("", Experiment(), 0, None, None, None, "bell"))
+
+
+class FakeRay:
+    """A cluster of one stream: what comes of it is said beforehand, and what is cancelled is noted."""
+
+    class exceptions:  # noqa: N801  (Ray's own name)
+        class RayError(Exception):
+            pass
+
+        class RayTaskError(RayError):
+            def __init__(self, cause: Exception) -> None:
+                self.cause = cause
+
+    def __init__(self, coming: Any) -> None:
+        self.coming, self.cancelled = coming, False
+
+    def wait(self, streams: list[Any], **_: Any) -> tuple[list[Any], list[Any]]:
+        return streams, []
+
+    def get(self, found: Any) -> Any:
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def cancel(self, _stream: Any, *, force: bool) -> None:
+        self.cancelled = force
+
+
+def heard(tmp_path: Path, coming: Any) -> tuple[Drive, FakeRay, list[str]]:
+    """Return what becomes of a cell of which something is heard while its folder is held by somebody else."""
+    run = begin(asked := Experiment(**SMALL, out=tmp_path), shared := SharedData.of(asked))
+    refused: list[str] = []
+    there = Drive([Cell(run, asked, 0, shared)], Engine(name="ray"), Ears(refused=lambda _, why: refused.append(why)))
+    there.ray = ray = FakeRay(coming)
+    there.running = {iter([coming]): there.queue.pop()}
+    with locked(run.seed(0).path / "lock"):
+        there._listen(0)
+    return there, ray, refused
+
+
+def test_a_worker_that_the_cluster_failed_is_lost_and_its_cell_is_not(tmp_path: Path) -> None:
+    """Where the cell's own code fails, it is refused; where Ray does, it is handed over again."""
+    kinds = FakeRay.exceptions
+    for number, gone in enumerate((kinds.RayError(), kinds.RayTaskError(kinds.RayError()))):
+        there, _, refused = heard(tmp_path / str(number), gone)
+        assert not there.running and not refused and there.queue[0].lost == 1
+    there, _, refused = heard(tmp_path / "own", kinds.RayTaskError(ValueError("of its own")))
+    assert not there.running and not there.queue and refused == ["ValueError: of its own"]
+
+
+def test_a_worker_elsewhere_is_stopped_where_somebody_holds_the_folder(tmp_path: Path) -> None:
+    there, ray, refused = heard(tmp_path, worker.News(began={"shared": False, "name": "elsewhere"}))
+    assert ray.cancelled and not there.running and len(there.queue) == 1 and not refused
