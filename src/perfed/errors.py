@@ -36,6 +36,10 @@ class RunError(PerfedError):
     """A run's folder is damaged, taken or cannot be written."""
 
 
+class Taken(RunError):
+    """A folder is held by another process."""
+
+
 class WireError(PerfedError):
     """A message has the wrong names, shapes, types or values."""
 

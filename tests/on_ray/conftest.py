@@ -1,9 +1,12 @@
 """Small Ray clusters on loopback, from Ray's own test utilities; nothing of them is left behind."""
 
 import os
+import random
+import signal
 import socket
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from perfed.cluster import LOOPBACK, QUIET
 os.environ.update(QUIET)
 os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's workers give way to everybody, and on a busy machine they never begin
 STORE = 80 << 20  # bytes of a node's object store
+PATIENCE = 600.0  # seconds for what comes sooner or later on any machine; only a test that hangs waits for so long
 
 
 class Nodes:
@@ -25,20 +29,81 @@ class Nodes:
         head = {"num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False, "node_ip_address": LOOPBACK}
         self.cluster = Cluster(initialize_head=True, head_node_args=head)
         self.address = self.cluster.address
-        self.workers = [self.add(count) for count in cpus]
+        self.workers: list[Any] = []
+        for count in cpus:
+            self.add(count)
 
-    def add(self, cpus: int) -> Any:
-        return self.cluster.add_node(num_cpus=cpus, object_store_memory=STORE, memory=8 << 30, node_ip_address=LOOPBACK)
+    def add(self, cpus: int) -> None:
+        from ray._private.services import wait_for_node
+
+        size = {"num_cpus": cpus, "object_store_memory": STORE, "memory": 8 << 30}
+        node = self.cluster.add_node(wait=False, node_ip_address=LOOPBACK, **size)
+        wait_for_node(node.gcs_address, node.plasma_store_socket_name, PATIENCE)
+        self.workers.append(node)
 
     def kill(self, node: Any) -> None:
-        """End a node's processes at once, with no time to say good-bye."""
+        """End a node at once, with no time to say good-bye; its workers find out by themselves, a little later."""
         self.cluster.remove_node(node, allow_graceful=False)
+        self.workers.remove(node)
+
+    def strike(self, drawn: random.Random, whole: bool) -> bool:
+        """Kill a node in the midst of a cell, drawn among those that train one now; return whether there was one.
+
+        A ``whole`` node dies with its worker, as a machine does. Else the worker lives on for a moment and may end its cell.
+        """
+        for node in drawn.sample(self.workers, len(self.workers)):
+            for pid, folder in _trains(node.all_processes["raylet"][0].process.pid):
+                with _stopped(pid):
+                    if folder.is_dir() and not (folder / "final.json").exists():  # and it cannot tell of its end any more
+                        self.kill(node)
+                        if whole:
+                            os.kill(pid, signal.SIGKILL)
+                        return True
+        return False
 
     def close(self) -> None:
         import ray
 
         ray.shutdown()
         self.cluster.shutdown()
+
+
+def _state(path: Path) -> list[str]:
+    """Return what the system says of a process after its name: its state, its parent, and more."""
+    return path.read_text().rpartition(")")[2].split()
+
+
+def _moves(path: Path) -> bool:
+    """Return whether a thread is neither stopped nor gone."""
+    try:
+        return _state(path)[0] not in "TZX"
+    except OSError:
+        return False
+
+
+@contextmanager
+def _stopped(pid: int) -> Iterator[None]:
+    """Stop a process for a while; it goes on after it, and may then live on for a moment."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGSTOP)
+    while any(map(_moves, Path(f"/proc/{pid}/task").glob("*/stat"))):  # its threads stop in turn
+        time.sleep(0.001)
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def _trains(raylet: int) -> list[tuple[int, Path]]:
+    """Return the workers of a node that hold the folder of a cell, and the folders."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # a process, or what it had open, may be gone meanwhile
+            if int(_state(process / "stat")[1]) == raylet:
+                held = [path.readlink() for path in (process / "fd").iterdir()]
+                found += [(int(process.name), path.parent) for path in held if path.match("seed-*/lock")]
+    return found
 
 
 @pytest.fixture
@@ -70,7 +135,7 @@ def processes() -> dict[int, str]:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             said = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            state = (path.parent / "stat").read_text().rpartition(")")[2].split()[0]
+            state = _state(path.parent / "stat")[0]
         except OSError:
             continue
         if state != "Z" and ("raylet" in said or "gcs_server" in said or said.startswith("ray::")):

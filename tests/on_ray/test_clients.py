@@ -45,7 +45,7 @@ def test_a_machine_is_lost_in_a_round_and_the_round_is_repeated(
 ) -> None:
     """All eight methods are in their fifth round when one of two machines dies; states come from the last checkpoint."""
     there: Nodes = nodes(8, 16)
-    gate = threading.Barrier(len(METHODS), lambda: there.kill(there.workers[0]), timeout=300)
+    gate = threading.Barrier(len(METHODS), lambda: there.kill(there.workers[0]))
     answers, struck = Rayed._answers, set[str]()
 
     def until_the_gate(self: Rayed, server: Any, ids: list[int], number: int, lost: set[int], after: bool) -> Iterator[Any]:
@@ -70,7 +70,11 @@ def test_a_machine_is_lost_in_a_round_and_the_round_is_repeated(
     engine = {"address": there.address}
 
     def folder_of(method: str) -> RunFolder:
-        return run(asked(tmp_path, method, rounds=6, checkpoint=0.5, transport="ray", workers=2, engine=engine))
+        try:
+            return run(asked(tmp_path, method, rounds=6, checkpoint=0.5, transport="ray", workers=2, engine=engine))
+        except BaseException:
+            gate.abort()  # the others would wait at it for ever
+            raise
 
     with caplog.at_level(logging.WARNING, "perfed"), cluster.joined(there.address), ThreadPoolExecutor(len(METHODS)) as pool:
         found = dict(zip(METHODS, pool.map(folder_of, METHODS), strict=True))

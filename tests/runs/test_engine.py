@@ -1,7 +1,10 @@
 """Cells by name, folders that travel, and engines: one seam, the same bits; nothing here needs Ray."""
 
 import json
+import os
+import signal
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,7 @@ from perfed.runs.cells import Cell, Ears
 from perfed.runs.engine import Engine
 from perfed.runs.experiment import Experiment
 from perfed.runs.folder import CompareFolder, RunFolder
-from perfed.runs.rays import travel, worker
+from perfed.runs.rays import drive, scratch, travel, worker
 from perfed.runs.rays.drive import Drive
 from perfed.runs.run import begin
 
@@ -158,3 +161,128 @@ def test_the_longest_cell_goes_first_and_asks_for_what_it_holds(tmp_path: Path) 
     assert queue[0].weight.options == {"num_cpus": 2, "num_gpus": 0.25, "memory": queue[0].weight.memory}
     assert queue[0].weight.memory > 400 << 20  # a process with torch, and what it holds
     assert Drive(cells, Engine(name="ray", memory=2), Ears()).queue[0].weight.memory == 2 << 30
+
+
+def test_a_folder_is_packed_only_while_nobody_writes_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that was given up may still write: its cell waits in the queue, others pass, and it is not waited for for ever."""
+    asked = [Experiment(**(SMALL | {"rounds": rounds}), out=tmp_path) for rounds in (2, 9)]
+    shared, refused = SharedData.of(asked[0]), list[str]()
+    cells = [Cell(begin(one, shared), one, 0, shared) for one in asked]
+    there = Drive(cells, Engine(name="ray"), Ears(refused=lambda _, why: refused.append(why)))
+    started: list[tuple[int, Any]] = []
+
+    def start(own: Any, parcel: Any) -> None:
+        started.append((own.cell.experiment.rounds, parcel))
+
+    monkeypatch.setattr(there, "_start", start)
+    there.slots, there.machines = 2, [{"CPU": 1.0, "memory": 1e12}]
+    with locked(cells[1].run.seed(0).path / "lock"):  # the longer one, which is first
+        there._hand_over()
+        assert [rounds for rounds, _ in started] == [2] and len(there.queue) == 1
+        there._hand_over()
+        assert len(started) == 1 and not refused
+    there._hand_over()
+    assert [rounds for rounds, _ in started] == [2, 9] and "seed-0/split.safetensors" in started[1][1]
+    with locked(cells[1].run.seed(0).path / "lock") as free:
+        assert free  # a worker that sees the folder locks it itself
+        there.queue = [drive.Attempt(cells[1], drive.weigh(cells[1], there.engine), waits=-1e9)]
+        there._hand_over()
+    assert not there.queue and "trained by another process" in refused[0]
+
+
+@pytest.mark.parametrize("folder", ["auto", "travels", "shared"])
+def test_a_folder_that_travels_is_held_from_the_moment_it_is_packed(tmp_path: Path, folder: Any) -> None:
+    run = begin(asked := Experiment(**SMALL, out=tmp_path), shared := SharedData.of(asked))
+    there = Drive([Cell(run, asked, 0, shared)], Engine(name="ray", folder=folder), Ears())
+    for _ in range(2):  # again, as after a head that was lost
+        assert (there._pack(there.queue[0]) is None) is (folder == "shared")
+    with locked(run.seed(0).path / "lock") as free:
+        assert free is (folder != "travels")
+    there.queue[0].held.close()
+
+
+def test_what_a_killed_worker_left_goes_with_the_next_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of a worker that lives is left alone, and so is one that is not known to be of a worker."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "perfed-cell-unknown").mkdir()
+    said, says = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            with scratch.scratch() as dead:
+                (dead / "file").touch()
+                os.write(says, str(dead).encode())
+                signal.pause()
+        finally:
+            os._exit(1)
+    os.close(says)
+    dead = Path(os.read(said, 1000).decode())
+    with scratch.scratch() as first:
+        assert first.is_dir() and dead.is_dir()
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        with scratch.scratch() as second:
+            assert {path for path in tmp_path.iterdir() if path.name != "perfed-cell-unknown"} == {first, second}
+    os.close(said)
+    assert [path.name for path in tmp_path.iterdir()] == ["perfed-cell-unknown"]
+
+
+def test_a_head_that_does_not_answer_is_no_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(*_: Any) -> bool:
+        raise ConnectionError("the head does not answer")
+
+    monkeypatch.setattr(worker, "rung", silent)
+    monkeypatch.setattr(worker, "imported", lambda: None)
+    assert not worker._rung(worker.Order("", Experiment(), 0, None, None, None, "bell"))
+
+
+class FakeRay:
+    """A cluster of one stream: what comes of it is said beforehand, and what is cancelled is noted."""
+
+    class exceptions:  # noqa: N801  (Ray's own name)
+        class RayError(Exception):
+            pass
+
+        class RayTaskError(RayError):
+            def __init__(self, cause: Exception) -> None:
+                self.cause = cause
+
+    def __init__(self, coming: Any) -> None:
+        self.coming, self.cancelled = coming, False
+
+    def wait(self, streams: list[Any], **_: Any) -> tuple[list[Any], list[Any]]:
+        return streams, []
+
+    def get(self, found: Any) -> Any:
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def cancel(self, _stream: Any, *, force: bool) -> None:
+        self.cancelled = force
+
+
+def heard(tmp_path: Path, coming: Any) -> tuple[Drive, FakeRay, list[str]]:
+    """Return what becomes of a cell of which something is heard while its folder is held by somebody else."""
+    run = begin(asked := Experiment(**SMALL, out=tmp_path), shared := SharedData.of(asked))
+    refused: list[str] = []
+    there = Drive([Cell(run, asked, 0, shared)], Engine(name="ray"), Ears(refused=lambda _, why: refused.append(why)))
+    there.ray = ray = FakeRay(coming)
+    there.running = {iter([coming]): there.queue.pop()}
+    with locked(run.seed(0).path / "lock"):
+        there._listen(0)
+    return there, ray, refused
+
+
+def test_a_worker_that_the_cluster_failed_is_lost_and_its_cell_is_not(tmp_path: Path) -> None:
+    """Where the cell's own code fails, it is refused; where Ray does, it is handed over again."""
+    kinds = FakeRay.exceptions
+    for number, gone in enumerate((kinds.RayError(), kinds.RayTaskError(kinds.RayError()))):
+        there, _, refused = heard(tmp_path / str(number), gone)
+        assert not there.running and not refused and there.queue[0].lost == 1
+    there, _, refused = heard(tmp_path / "own", kinds.RayTaskError(ValueError("of its own")))
+    assert not there.running and not there.queue and refused == ["ValueError: of its own"]
+
+
+def test_a_worker_elsewhere_is_stopped_where_somebody_holds_the_folder(tmp_path: Path) -> None:
+    there, ray, refused = heard(tmp_path, worker.News(began={"shared": False, "name": "elsewhere"}))
+    assert ray.cancelled and not there.running and len(there.queue) == 1 and not refused

@@ -9,7 +9,7 @@ from .. import chain
 from ..data.columns import Columns
 from ..data.text import Vocabulary
 from ..disk import get_object, hash_file, locked, put, put_json, writing
-from ..errors import RunError
+from ..errors import RunError, Taken
 from ..partition import Split
 from ..transport import Private, Store
 from ..trees import Tree
@@ -30,7 +30,7 @@ class SeedFolder:
         """Hold the folder for this process; a second one that trains in it would tear its lines and states."""
         with locked(self.path / "lock") as held:
             if not held:
-                raise RunError(f"'{self.path}' is being trained by another process; wait for it or end it")
+                raise Taken(f"'{self.path}' is being trained by another process; wait for it or end it")
             yield
 
     @property

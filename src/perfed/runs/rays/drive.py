@@ -15,17 +15,18 @@ from typing import Any
 from ... import cluster
 from ...data.mapped import LARGE
 from ...disk import put
-from ...errors import PerfedError, RunError
+from ...errors import PerfedError, RunError, Taken
 from ...progress import LOGGER
 from ..cells import Cell, Ears
 from ..engine import Engine
 from ..processes import terminable
-from .travel import packed, take
+from .travel import Parcel, packed, take
 from .weigh import Weight, weigh
-from .worker import News, Order, work
+from .worker import PATIENCE, News, Order, work
 
 AHEAD = 2  # cells that wait at the cluster beyond those that it has room for, so that no worker waits for this process
 LOOK = 1.0  # seconds between looks at the cluster's size
+PAUSE = 0.1  # seconds between looks at folders when all that is left to train is held by somebody else
 SILENT = 10.0  # seconds without an answer after which the head is taken for lost
 GRACE = 60.0  # seconds in which interrupted cells write their checkpoints and send them
 
@@ -39,6 +40,7 @@ class Attempt:
     lost: int = 0
     reached: int | None = None
     warned: bool = False
+    waits: float | None = None  # since when somebody else holds its folder
     held: ExitStack = field(default_factory=ExitStack)  # the folder's lock, where the folder travels
 
 
@@ -104,25 +106,56 @@ class Drive:
         self.slots = int(cluster.cpus(self.machines) / max(self.engine.cpus, 0.01))
 
     def _hand_over(self) -> None:
-        while self.queue and len(self.running) < self.slots + AHEAD:
-            own = self.queue[0]
-            if not own.warned and not cluster.fits(self.machines, own.weight.resources):
-                own.warned = True
-                LOGGER.warning(
-                    "%s wants %s, which no machine of the cluster has; it waits for one (engine.cpus, engine.gpus and "
-                    "engine.memory ask for less)",
-                    own.cell.title,
-                    own.weight.said,
-                )
-            self._start(own)
-            self.queue.pop(0)
+        """Hand over as many cells as the cluster has room for; one whose folder is still held lets others pass."""
+        for own in list(self.queue):
+            if len(self.running) >= self.slots + AHEAD:
+                return
+            self._warn(own)
+            try:
+                parcel = self._pack(own)
+            except Taken as held:
+                self._wait(own, str(held))
+                continue
+            self._start(own, parcel)
+            self.queue.remove(own)
 
-    def _start(self, own: Attempt) -> None:
+    def _warn(self, own: Attempt) -> None:
+        if not own.warned and not cluster.fits(self.machines, own.weight.resources):
+            own.warned = True
+            LOGGER.warning(
+                "%s wants %s, which no machine of the cluster has; it waits for one (engine.cpus, engine.gpus and "
+                "engine.memory ask for less)",
+                own.cell.title,
+                own.weight.said,
+            )
+
+    def _pack(self, own: Attempt) -> Parcel | None:
+        """Return the folder for a worker that may not see it, packed while nobody writes there.
+
+        A worker that Ray has given up may live on for a moment, and write.
+        """
+        place = own.cell.run.seed(own.cell.seed)
+        own.held.close()  # by this process, where the head was lost before a worker had the cell
+        with ExitStack() as held:
+            held.enter_context(place.alone())
+            own.reached, own.waits = place.reached, None
+            parcel = None if self.engine.folder == "shared" else packed(own.cell.run, own.cell.seed)
+            if self.engine.folder == "travels":
+                own.held = held.pop_all()
+        return parcel
+
+    def _wait(self, own: Attempt, why: str) -> None:
+        """Leave a cell in the queue whose folder is held, for as long as a lost worker may take to end."""
+        own.waits = own.waits or time.monotonic()
+        if time.monotonic() - own.waits > PATIENCE:
+            self.queue.remove(own)
+            self.ears.refuse(own.cell, why)
+
+    def _start(self, own: Attempt, parcel: Parcel | None) -> None:
         cell = own.cell
-        own.reached = cell.run.seed(cell.seed).reached
         token = self._token(cell.run.path.parent) if self.engine.folder != "travels" else None
-        parcel = None if self.engine.folder == "shared" else self.ray.put(packed(cell.run, cell.seed))
-        order = Order(str(cell.run.path.resolve()), cell.experiment, cell.seed, cell.stop, token, parcel, self.bell)
+        sent = None if parcel is None else self.ray.put(parcel)
+        order = Order(str(cell.run.path.resolve()), cell.experiment, cell.seed, cell.stop, token, sent, self.bell)
         self.running[self.task.options(**own.weight.options).remote(order, self._shared(cell))] = own
 
     def _token(self, folder: Path) -> tuple[str, str]:
@@ -147,6 +180,7 @@ class Drive:
     def _listen(self, seconds: float) -> None:
         """Hear what there is within some seconds."""
         if not self.running:
+            time.sleep(PAUSE)
             return
         ready, _ = self.ray.wait(list(self.running), num_returns=1, timeout=seconds)
         for stream in ready:
@@ -156,6 +190,9 @@ class Drive:
             except StopIteration:
                 self._lost(stream, own, "it ended without a word")
             except self.ray.exceptions.RayTaskError as failed:
+                if isinstance(failed.cause, self.ray.exceptions.RayError):  # the cluster failed the worker, not the cell
+                    self._lost(stream, own, type(failed.cause).__name__)
+                    continue
                 self._leave(stream, own)
                 self.ears.refuse(own.cell, _said(failed))
             except self.ray.exceptions.RayError as lost:
@@ -169,7 +206,8 @@ class Drive:
             if self.engine.folder == "shared":
                 self._leave(stream, own)
                 raise RunError(f"a worker on {news.began['name']} does not see '{place.path}'; engine.folder=travels sends it")
-            own.held.enter_context(place.alone())
+            if self.engine.folder == "auto" and not self._hold(stream, own):
+                return
         if news.parcel is not None:
             take(place, news.parcel, list(news.names))
         for seed, told in news.words:
@@ -185,6 +223,16 @@ class Drive:
                 raise KeyboardInterrupt
         else:
             self.ears.refuse(own.cell, news.ended)
+
+    def _hold(self, stream: Any, own: Attempt) -> bool:
+        """Hold a folder for a worker elsewhere; where somebody else holds it by now, that worker is stopped."""
+        try:
+            own.held.enter_context(own.cell.run.seed(own.cell.seed).alone())
+        except Taken:
+            self.ray.cancel(stream, force=True)
+            self._lost(stream, own, "its folder is held by another process")
+            return False
+        return True
 
     def _leave(self, stream: Any, own: Attempt) -> None:
         del self.running[stream]

@@ -10,7 +10,7 @@ from ..place import SeedFolder
 
 Parcel = dict[str, bytes]  # names below the folder, parts joined by slashes, and contents
 LATE = ("rounds.jsonl", "checkpoint.json", "final.json")  # each speaks of what was written before it
-LEFT = ("lock",)
+LEFT = ("lock", "summary.json")  # whoever trains a seed first forgets the summary
 
 
 class Sent:

@@ -5,16 +5,15 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import torch
 
 from ... import __version__, machine
 from ...cluster import imported, rung
-from ...errors import PerfedError, RunError
+from ...errors import PerfedError, Taken
 from ...progress import word
 from ..assemble import SharedData
 from ..experiment import Experiment
@@ -22,6 +21,7 @@ from ..folder import RunFolder
 from ..run import located, reshared
 from ..run import train as train_seed
 from ..seed import Stop
+from .scratch import scratch
 from .travel import Parcel, Sent, unpacked
 
 PAUSE = 0.5  # seconds in which rounds are collected before they are told
@@ -67,8 +67,9 @@ def work(order: Order, shared: SharedData | None) -> Iterator[News]:
         return
     seen = _seen(order.token)
     yield News(began=machine.kind() | {"shared": seen})
-    with TemporaryDirectory(prefix="perfed-cell-") as scratch:
-        job = _Job(order, shared, seen, Path(scratch))
+    with ExitStack() as held:
+        folder = RunFolder(order.run) if seen else _laid_out(order, held.enter_context(scratch()))
+        job = _Job(order, shared, folder, seen)
         thread = threading.Thread(target=job.run, daemon=True)
         thread.start()
         try:
@@ -82,8 +83,15 @@ def work(order: Order, shared: SharedData | None) -> Iterator[News]:
 
 
 def _rung(order: Order) -> bool:
-    """Return whether the study was interrupted; one without a bell never is."""
-    return bool(order.bell) and rung(imported(), order.bell)
+    """Return whether the study was interrupted; one without a bell never is, and one whose head does not answer is not."""
+    with suppress(Exception):
+        return bool(order.bell) and rung(imported(), order.bell)
+    return False
+
+
+def _laid_out(order: Order, folder: Path) -> RunFolder:
+    """Fetch the parcel and lay it out; where Ray cannot fetch it, that is a lost worker, and no fault of the cell."""
+    return unpacked(imported().get(order.parcel), folder / Path(order.run).name)
 
 
 def _seen(token: tuple[str, str] | None) -> bool:
@@ -98,11 +106,11 @@ def _seen(token: tuple[str, str] | None) -> bool:
 class _Job:
     """A cell in training in a thread of its own, while the worker's own thread tells of it."""
 
-    def __init__(self, order: Order, shared: SharedData | None, seen: bool, scratch: Path) -> None:
-        self.order, self.shared, self.seen, self.scratch = order, shared, seen, scratch
+    def __init__(self, order: Order, shared: SharedData | None, folder: RunFolder, seen: bool) -> None:
+        self.order, self.shared, self.folder = order, shared, folder
         self.news: queue.SimpleQueue[News] = queue.SimpleQueue()
         self.ending = threading.Event()
-        self.sent: Sent | None = None
+        self.sent = None if seen else Sent(folder.seed(order.seed))
         self.saved: int | None = None
 
     def told(self) -> Iterator[News]:
@@ -143,23 +151,17 @@ class _Job:
 
     def _train(self) -> None:
         torch.set_num_threads(1)
-        order = self.order
-        if self.seen:
-            run = RunFolder(order.run)
-        else:
-            run = unpacked(imported().get(order.parcel), self.scratch / Path(order.run).name)
-            self.sent = Sent(run.seed(order.seed))
+        order, run = self.order, self.folder
         alone = located(run, order.experiment.but(workers=1) if order.experiment.transport != "pooled" else order.experiment)
-        place = run.seed(order.seed)
-        self.saved = place.reached
+        self.saved = run.seed(order.seed).reached
         shared = self.shared or reshared(run, alone)
         began = time.monotonic()
         while True:
             try:
                 train_seed(run, alone, order.seed, shared, self._heard, order.stop)
                 return
-            except RunError as wrong:
-                if "another process" not in str(wrong) or time.monotonic() - began > PATIENCE:
+            except Taken:
+                if time.monotonic() - began > PATIENCE:
                     raise
                 time.sleep(LOOK)  # a machine that was lost may still be ending there
 
