@@ -2,16 +2,21 @@
 
 from dataclasses import fields
 from math import log10
+from pathlib import Path
 
 import pytest
+from racing import wanted
 
-from perfed.errors import InputError
+from perfed.errors import InputError, MethodError
 from perfed.method.search import Among, Between, log, of, whole, written
 from perfed.methods import CATALOGUE, find
 from perfed.runs.assemble import method_of
 from perfed.runs.experiment import Experiment
 from perfed.runs.race import draw
+from perfed.runs.race.folder import RaceFolder
 from perfed.runs.race.plan import LR, Racer, searched
+from perfed.runs.race.prepare import ready
+from perfed.runs.race.run import Contest, run
 
 
 def racer(name: str, **asked: object) -> Racer:
@@ -81,3 +86,27 @@ def test_tpe_learns_from_scores() -> None:
     drawn = draw.learned(racer("fedavg"), tried, 8, seed=0)
     assert drawn == draw.learned(racer("fedavg"), tried, 8, seed=0)
     assert len(drawn) == 8 and sum(0.03 < values[LR] < 0.3 for values in drawn) >= 5  # a fifth of the range has most of them
+
+
+def test_what_a_method_refuses_on_these_clients_is_not_drawn(tmp_path: Path) -> None:
+    """DualFed's projector takes few settings at batches of ten; those that it refuses would have been lost candidates."""
+    made = ready(wanted(tmp_path, "dualfed"))
+    own = next(one for one in made.plan.racers if one.name == "dualfed")
+    check = Contest(RaceFolder(tmp_path), made).check(own)
+    blind, seen = draw.spread(own, 9, seed=0), draw.spread(own, 9, seed=0, check=check)
+
+    def refused(values: draw.Values) -> bool:
+        try:
+            check(method_of(own.setting(values, 6)))
+        except MethodError:
+            return True
+        return False
+
+    assert sum(map(refused, blind)) >= 3
+    assert len(seen) == 9 and not any(map(refused, seen))
+
+
+def test_settings_that_fall_out_are_told_with_the_reason(tmp_path: Path) -> None:
+    said: list[str] = []
+    run(wanted(tmp_path, "fedper", candidates=2, search={"budget.lr": (1e6, 2e6)}), note=said.append)
+    assert any(line.startswith("FedPer: 1 of 2 settings fell out without a score, such as: ") for line in said), said

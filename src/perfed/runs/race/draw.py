@@ -2,22 +2,25 @@
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ... import keys
 from ...errors import InputError, extra
 from ...method.search import Among, Between, Space
-from ..assemble import method_of
+from ..assemble import AnyMethod, method_of
 from .plan import LR, Racer
 
+Check = Callable[[AnyMethod], None]  # refuses a method that these clients and this network cannot train
 Values = dict[str, Any]  # what a candidate sets, by field; nothing is the method's own setting
 
 LONG = 10**6  # rounds into which any schedule fits
 
 
-def spread(racer: Racer, count: int, seed: int) -> list[Values]:
+def spread(racer: Racer, count: int, seed: int, check: Check | None = None) -> list[Values]:
     """Return different settings: first the method's own, then in turn the step size alone and everything at once.
+
+    What the method refuses, by itself or on these clients, is passed over.
 
     The step size matters to all, and the other values are what a method's authors found good. Points are those of an
     additive recurrence by the generalised golden ratio, shifted by a key: evenly spread however many are taken. Where
@@ -34,15 +37,17 @@ def spread(racer: Racer, count: int, seed: int) -> list[Values]:
         drawn = {name: racer.search[name].at(place) for name, place in zip(names, places, strict=True)}
         if len(found) % 2 and LR in drawn:
             drawn = {LR: drawn[LR]}
-        if drawn not in found and _makes(racer, drawn):
+        if drawn not in found and _makes(racer, drawn, check):
             found.append(drawn)
     return found
 
 
-def _makes(racer: Racer, values: Values) -> bool:
+def _makes(racer: Racer, values: Values, check: Check | None) -> bool:
     """Return whether a method takes these values together."""
     try:
-        method_of(racer.setting(values, LONG))
+        method = method_of(racer.setting(values, LONG))
+        if check is not None:
+            check(method)
     except InputError:
         return False
     return True
@@ -56,7 +61,9 @@ def _golden(axes: int) -> float:
     return found
 
 
-def learned(racer: Racer, tried: Sequence[tuple[Values, float | None]], count: int, seed: int) -> list[Values]:
+def learned(
+    racer: Racer, tried: Sequence[tuple[Values, float | None]], count: int, seed: int, check: Check | None = None
+) -> list[Values]:
     """Return further settings by optuna's tree of Parzen estimators, from the scores of those tried so far."""
     optuna = extra("optuna", "tpe")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -77,7 +84,7 @@ def learned(racer: Racer, tried: Sequence[tuple[Values, float | None]], count: i
                 )
         asked = [study.ask(spaces).params for _ in range(count)]
     drawn = [{name: _round(racer.search[name], value) for name, value in own.items()} for own in asked]
-    return [own if _makes(racer, own) else {LR: own[LR]} if LR in own else {} for own in drawn]
+    return [own if _makes(racer, own, check) else {LR: own[LR]} if LR in own else {} for own in drawn]
 
 
 def _space(optuna: Any, space: Space) -> Any:

@@ -59,6 +59,12 @@ class Contest:
     def method(self, one: Candidate, racer: Racer) -> AnyMethod:
         return method_of(self.experiment(one, racer))
 
+    def check(self, racer: Racer) -> draw.Check:
+        """Return what refuses settings that a method cannot be trained with on these clients."""
+        made = self.ready.blind.assemble(blinded(racer.setting({}, self.length(racer))), self.plan.seed)
+        fewest = made.experiment.sampling.fewest(len(made.federation))
+        return lambda method: method.check(made.site.task, made.federation.sizes, fewest)
+
     def say(self, text: str) -> None:
         if self.note:
             self.note(text)
@@ -193,9 +199,9 @@ def _waves(job: Contest, drawn: Mapping[str, list[Any]]) -> Any:
     """Draw the first rung's candidates: all at once, or in three waves where each learns from those before."""
     plan, count = job.plan, job.plan.candidates
     for racer in plan.racers:
-        spread = draw.spread(racer, count, plan.seed)
+        spread = drawn.get(racer.name) or draw.spread(racer, count, plan.seed, job.check(racer))
         enough = max(2, -(-count // DIVIDE)) if plan.sampler == "tpe" else count
-        job.everybody[racer.name] = [Candidate(racer.name, number, values) for number, values in enumerate(spread[:enough])]
+        job.everybody[racer.name] = [Candidate(racer.name, number, dict(values)) for number, values in enumerate(spread[:enough])]
     yield {name: list(own) for name, own in job.everybody.items()}
     while plan.sampler == "tpe" and any(len(own) < count for own in job.everybody.values()):
         wave = {}
@@ -204,7 +210,7 @@ def _waves(job: Contest, drawn: Mapping[str, list[Any]]) -> Any:
             more = min(max(2, -(-count // DIVIDE)), count - len(own))
             known = drawn.get(racer.name, [])[len(own) : len(own) + more]
             if len(known) < more and more:
-                known = draw.learned(racer, [(one.values, one.score) for one in own], more, plan.seed)
+                known = draw.learned(racer, [(one.values, one.score) for one in own], more, plan.seed, job.check(racer))
             wave[racer.name] = [Candidate(racer.name, len(own) + place, dict(values)) for place, values in enumerate(known)]
             job.everybody[racer.name] = [*own, *wave[racer.name]]
         _write(job)
@@ -292,6 +298,11 @@ def _close(job: Contest, rung: int) -> None:
     first = list(best.values())[:3]
     lead = "; ".join(f"{racers[one.racer].title} {one.score:.3f} ({draw.said(one.values)})" for one in first)
     job.say(f"rung {rung + 1} of {len(job.plan.sizes)}, {len(there)} candidates: {lead or 'nobody has a score'}")
+    for racer in job.plan.racers:
+        own = [one for one in there if one.racer == racer.name]
+        if reasons := [one.why for one in own if one.why]:
+            often = max(reasons, key=reasons.count)
+            job.say(f"{racer.title}: {len(reasons)} of {len(own)} settings fell out without a score, such as: {often}")
 
 
 def _write(job: Contest) -> None:
