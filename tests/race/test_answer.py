@@ -84,6 +84,19 @@ def test_what_sends_less_is_named_with_its_distance() -> None:
     assert "Local sends nothing" not in said
 
 
+@pytest.mark.parametrize(
+    ("cell", "shown"),
+    [
+        ("lr 0.07, head_epochs 1", "lr~0.07, head_epochs~1"),
+        ("69.44 to 78.90", "69.44~to 78.90"),
+        ("+6.28 [+3.19, +10.40]", "+6.28 [+3.19,~+10.40]"),
+        ("14 / 1 of 20", "14~/~1~of~20"),
+    ],
+)
+def test_cells_of_the_page_break_between_settings_and_at_intervals_alone(cell: str, shown: str) -> None:
+    assert race_page._unbroken(cell).replace("\N{NO-BREAK SPACE}", "~") == shown
+
+
 def test_where_local_is_as_good_nothing_that_sends_less_is_named() -> None:
     said = answer(Interval(0.05, -0.01, 0.09))
     assert "within noise, and Local sends nothing" in said and "of the bytes" not in said

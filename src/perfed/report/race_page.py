@@ -1,5 +1,6 @@
 """The page of a race: the answer, who fell out when and at what score, who gains, and the commands to go on with."""
 
+import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,7 @@ def _answer(found: Raced) -> Section:
         "that validation data chose. Intervals hold 95 % of 4,000 draws of clients and seeds, the same draws for every method. "
         "The winner is chosen on validation data, so it need not lead on test data."
     )
-    parts: list[tuple[str, Any]] = [("grid", [head, *rows]), ("soft", text)]
+    parts: list[tuple[str, Any]] = [("grid", [head, *([*map(_unbroken, row)] for row in rows)]), ("soft", text)]
     if found.asked.unseen:
         soft = f"Unseen: clients that never trained; after the last round each joins in {found.asked.join.epochs} passes."
         parts.append(("soft", soft))
@@ -58,6 +59,11 @@ def _answer(found: Raced) -> Section:
     if notes:
         parts.append(("notes", Notes(notes, warn=True)))
     return Section("answer", "The answer", parts)
+
+
+def _unbroken(cell: str) -> str:
+    """Return a cell that breaks only between settings, before the bracket of an interval, and behind its "to"."""
+    return re.sub(r"(?<!,)(?<! to) (?!\[)|(?<=,) (?![a-z])", "\N{NO-BREAK SPACE}", cell)
 
 
 def _race(found: Raced) -> Section:
