@@ -66,19 +66,24 @@ def kernels() -> str:
 
 def mkl_told() -> bool:
     """Return whether a library loaded before torch tells MKL that this processor is Intel's (docs/performance.md, "AMD")."""
-    return _says_intel(None)
+    return _says_intel(None) is True and _says_intel(_torch()) is False
 
 
 def mkl_holds_back() -> bool:
     """Return whether torch's MKL takes its slow kernels, as it does by itself on processors that are not Intel's."""
-    own = Path(str(files("torch"))) / "lib" / "libtorch_cpu.so"
-    return own.exists() and not mkl_told() and hasattr(ctypes.CDLL(str(own)), _ASKED) and not _says_intel(str(own))
+    return _says_intel(_torch()) is False and not mkl_told()
 
 
-def _says_intel(library: str | None) -> bool:
-    """Return what a library, or all that were loaded for everyone, answers to MKL's own question."""
-    asked = getattr(ctypes.CDLL(library), _ASKED, None) if sys.platform == "linux" else None
-    return asked is not None and bool(asked())
+def _torch() -> str:
+    return str(Path(str(files("torch"))) / "lib" / "libtorch_cpu.so")
+
+
+def _says_intel(library: str | None) -> bool | None:
+    """Return what a library, or all that were loaded for everyone, answers to MKL's own question; nothing where it has none."""
+    if sys.platform != "linux" or (library and not Path(library).exists()):
+        return None
+    asked = getattr(ctypes.CDLL(library), _ASKED, None)
+    return None if asked is None else bool(asked())
 
 
 def _commit() -> str | None:
@@ -119,6 +124,7 @@ def checkup() -> dict[str, Any]:
 
     from .local.private import bf16
 
+    slow = mkl_holds_back()
     checks = [
         _check("python", platform.python_version() >= "3.11", platform.python_version()),
         _check("torch", True, torch.__version__),
@@ -137,8 +143,8 @@ def checkup() -> dict[str, Any]:
         ),
         _check(
             "mkl",
-            not mkl_holds_back(),
-            "linear layers can be about twice as fast here: docs/performance.md, AMD" if mkl_holds_back() else kernels(),
+            not slow,
+            "linear layers can be about twice as fast here: docs/performance.md, AMD" if slow else kernels(),
             need=False,
         ),
         _check("disk", shutil.disk_usage(".").free > 2**30, f"{shutil.disk_usage('.').free >> 30} GiB free here"),

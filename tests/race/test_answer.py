@@ -80,7 +80,7 @@ def answer(over_local: Interval) -> str:
 
 def test_what_sends_less_is_named_with_its_distance() -> None:
     said = answer(Interval(0.05, 0.01, 0.09))
-    assert "Fedrep is within noise (+2.00 [-1.00, +5.00] behind) and sends 50 % of the bytes." in said
+    assert "Fedrep is within noise (+2.00 [−1.00, +5.00] behind) and sends 50 % of the bytes." in said
     assert "Local sends nothing" not in said
 
 

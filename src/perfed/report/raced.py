@@ -209,9 +209,9 @@ def columns(raced: Raced) -> tuple[list[str], list[list[str]]]:
         test, behind = row.test.scaled(scale), row.behind.scaled(scale)
         cells = [row.title, row.setting, "–" if row.validation is None else f"{row.validation * scale:.{digits}f}"]
         cells += [f"{test.value:.{digits}f}", f"{test.low:.{digits}f} to {test.high:.{digits}f}"]
-        cells.append("–" if row.name == raced.winner else _spanned(behind, digits))
+        cells.append("–" if row.name == raced.winner else spanned(behind, digits))
         if not tuned:
-            cells += ["–" if row.gain is None else _spanned(row.gain.scaled(scale), digits)]
+            cells += ["–" if row.gain is None else spanned(row.gain.scaled(scale), digits)]
             cells += ["–" if row.gain is None else f"{row.clients[0]} / {row.clients[1]} of {raced.clients}"]
         if apart and row.unseen is not None:
             cells += [f"{row.unseen[0] * scale:.{digits}f}", signed(row.unseen[1] * scale, digits)]
@@ -223,7 +223,8 @@ def _bytes(count: float) -> str:
     return weighed(count) if count else "nothing"
 
 
-def _spanned(gap: Interval, digits: int) -> str:
+def spanned(gap: Interval, digits: int) -> str:
+    """Return a difference and its interval, signed."""
     return f"{signed(gap.value, digits)} [{signed(gap.low, digits)}, {signed(gap.high, digits)}]"
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..runs.race.plan import ALWAYS
 from .bootstrap import Interval, draws, interval
-from .raced import Array, Placed, Raced
+from .raced import Array, Placed, Raced, spanned
 
 COMMON = ("local", "fedavg")  # what each client may take instead of the personal model
 
@@ -26,9 +26,8 @@ def recommendation(raced: Raced) -> str:
     near = [row for row in table[1:] if not row.behind.sure and row.name != "local" and row.bytes < 0.9 * top.bytes]
     if near and _needs_others(top):
         cheap = min(near, key=lambda row: row.bytes)
-        gap = cheap.behind.scaled(scale)
-        span = f"{gap.value:+.{digits}f} [{gap.low:+.{digits}f}, {gap.high:+.{digits}f}] behind"
-        said.append(f"{cheap.title} is within noise ({span}) and sends {100 * cheap.bytes / top.bytes:.0f} % of the bytes.")
+        gap = spanned(cheap.behind.scaled(scale), digits)
+        said.append(f"{cheap.title} is within noise ({gap} behind) and sends {100 * cheap.bytes / top.bytes:.0f} % of the bytes.")
     if top.unseen is not None:
         reach = f"{top.unseen[0] * scale:.{digits}f}{unit}"
         said.append(f"Clients that were kept out of training reach {reach} once they have joined.")
@@ -120,10 +119,9 @@ def choice_said(raced: Raced, found: OwnChoice) -> str:
     """Return what a choice of every client's own brings, in words."""
     scale, digits = raced.metric.scale, raced.metric.digits
     titles = {row.name: row.title for row in raced.table}
-    gap = found.gain.scaled(scale)
     took = ", ".join(f"{titles[name]} {count}" for name, count in found.taken.items())
     up, down = int((found.gains > 1e-12).sum()), int((found.gains < -1e-12).sum())
-    span = f"{gap.value:+.{digits}f} [{gap.low:+.{digits}f}, {gap.high:+.{digits}f}]"
+    span = spanned(found.gain.scaled(scale), digits)
     missed = f"which cost {scale * found.lost:.{digits}f} each"
     return (
         f"Each client chose on its own validation samples, in {found.choices} choices over all seeds: {took}. "
