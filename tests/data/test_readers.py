@@ -425,6 +425,17 @@ def test_har_is_read_from_the_published_text_files(tmp_path):
     assert made.test.tolist() == [False, False, True, True]
 
 
+def test_har_can_be_mixed_as_its_authors_code_does(tmp_path):
+    har(tmp_path / "UCI HAR Dataset")
+    made = load("har", root=tmp_path, mixed=True)
+    assert made.x.shape == (4, 9, 1, 128)
+    # number 3 · 128 + 5 = 389 of a window that is written down step by step, nine channels each: step 43, channel 2
+    assert made.x[1, 3, 0, 5] == 2000 + 128 + 43
+    assert made.x[0, 0, 0, :10].tolist() == [0, 1000, 2000, 3000, 4000, 5000, 6000, 7000, 8000, 1]
+    with pytest.raises(InputError, match="mixed must be true or false"):
+        load("har", root=tmp_path, mixed="yes")
+
+
 def test_har_files_that_do_not_fit_are_named(tmp_path):
     root = tmp_path / "UCI HAR Dataset"
     har(root)
@@ -443,6 +454,7 @@ def test_har_is_read_from_its_compact_archive(tmp_path):
     np.savez(tmp_path / "har/har.npz", x=x, y=y, subject=subject, is_train_subject=train)
     made = load("har", root=tmp_path)
     assert made.x.shape == (2, 9, 1, 128) and made.x[1, 2, 0, 5] == float(x[1, 5, 2])
+    assert torch.equal(load("har", root=tmp_path, mixed=True).x.flatten(), torch.from_numpy(x).float().flatten())
     assert made.group.tolist() == [2, 0] and made.test.tolist() == [False, True]
 
 

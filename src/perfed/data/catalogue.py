@@ -207,6 +207,7 @@ _SETS: dict[str, Entry] = {
                 unpack=True,
             ),
         ),
+        options=("mixed",),
     ),
     "heart_disease": Entry(
         name="heart_disease",

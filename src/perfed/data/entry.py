@@ -30,6 +30,7 @@ class ReaderOptions:
     domains: tuple[str, ...] | None = None  # only these of its domains
     labels: str = "fine"  # CIFAR-100: or coarse
     features: int = 5000  # Amazon: the first so many words
+    mixed: bool = False  # HAR: channels and time run into each other, as in the data behind GPFL's and PFLlib's numbers
     label: str = "label"  # csv: the column with the label
     client: str | None = None  # csv: the column with the owner of each row
     test: str | None = None  # csv: the column with 1 for test rows
@@ -149,6 +150,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "label": a_word,
     "labels": a_word,
     "missing": marks,
+    "mixed": a_switch,
     "scale": a_word,
     "size": a_count,
     "skip_corrupt": a_switch,

@@ -17,12 +17,18 @@ CHANNELS = tuple(f"{sensor}_{axis}" for sensor in ("body_acc", "body_gyro", "tot
 SUBJECTS = 30
 
 
-def signals(entry: Entry, x: Array, y: Array, subject: Array, test: Array, names: tuple[str, ...]) -> Samples:
-    """Return windows N×128×9 as N×9×1×128, one group per subject."""
+def signals(
+    entry: Entry, x: Array, y: Array, subject: Array, test: Array, names: tuple[str, ...], mixed: bool = False
+) -> Samples:
+    """Return windows N×128×9 as N×9×1×128, one group per subject.
+
+    ``mixed`` only counts the numbers of a window off anew, so that a row holds all nine channels of 14 steps one after another.
+    """
     if subject.min() < 1 or subject.max() > SUBJECTS:
         raise DataError(f"har: subjects are numbered {subject.min()} to {subject.max()}, but they are 1..{SUBJECTS}")
+    rows = x.reshape(len(x), x.shape[2], x.shape[1]) if mixed else np.swapaxes(x, 1, 2)
     return Samples(
-        torch.from_numpy(np.ascontiguousarray(np.swapaxes(x, 1, 2)[:, :, None, :].astype(np.float32))),
+        torch.from_numpy(np.ascontiguousarray(rows[:, :, None, :].astype(np.float32))),
         torch.from_numpy(y.astype(np.int64)),
         names or entry.labels,
         torch.from_numpy(subject.astype(np.int64) - 1),
@@ -40,7 +46,7 @@ def compact(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Sa
         if x.ndim != 3 or x.shape[2] != len(CHANNELS):
             raise DataError(f"{paths[0]}: x has the shape {x.shape}, but windows are N×128×{len(CHANNELS)}")
         test = ~archive["is_train_subject"]
-        return signals(entry, x, archive["y"], archive["subject"], test, archive.names("label_names"))
+        return signals(entry, x, archive["y"], archive["subject"], test, archive.names("label_names"), options.mixed)
 
 
 def published(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> Samples:
@@ -58,7 +64,7 @@ def published(entry: Entry, paths: tuple[Path, ...], options: ReaderOptions) -> 
         halves.append((np.stack(channels, axis=2), y - 1, subject, np.full(len(y), part == "test")))
     names = tuple(line.split()[1] for line in paths[2].read_text().splitlines() if line.strip())
     x, y, subject, test = (np.concatenate(column) for column in zip(*halves, strict=True))
-    return signals(entry, x, y, subject, test, names)
+    return signals(entry, x, y, subject, test, names, options.mixed)
 
 
 def numbers(path: Path) -> Array:
