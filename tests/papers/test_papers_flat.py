@@ -35,17 +35,19 @@ def lines(correct: list[int], validation: list[int] | None = None) -> list[dict[
 
 
 def test_a_curve_is_flat_where_a_block_is_not_above_all_before_by_more_than_noise() -> None:
-    """Blocks 60, 62, 61 and 61, 62, 63: means 61 and 62, variances 1 and 1, noise 2·√(1/3 + 1/3) = 1.63 points."""
-    found = Flat(3).verdict(lines([10, 60, 62, 61, 61, 62, 63]))
+    """Blocks 60, 62, 61 and 62, 61, 63: means 61 and 62, steps −1 and 2, noise 2·√((1 + 4)/2/2 · (1/3 + 1/3)) = 1.83 points."""
+    found = Flat(3).verdict(lines([10, 60, 62, 61, 62, 61, 63]))
     assert found is not None
     assert (found.round, found.flat, found.patience, found.curve) == (6, True, 3, "test, weighted")
-    assert (found.mean, found.before, found.noise) == pytest.approx((0.62, 0.61, 0.02 * (2 / 3) ** 0.5))
+    assert (found.mean, found.before, found.noise) == pytest.approx((0.62, 0.61, 0.02 * (5 / 6) ** 0.5))
 
 
 @pytest.mark.parametrize(
     ("correct", "why"),
     [
-        ([10, 60, 62, 61, 63, 64, 65], "3 points more are beyond a noise of 1.63"),
+        ([10, 60, 62, 61, 63, 64, 65], "3 points more are beyond a noise of 1.15"),
+        ([10, 30, 76, 90, 91, 92, 93], "a steep beginning is no noise, though it deviates by 31 points"),
+        ([10, 40, 41, 42, 43, 44, 45], "a steady rise is no noise either"),
         ([10, 60, 61, 62], "one block has nothing to be compared with"),
         ([10, 60, 62, 61, 61, 62, 63, 60], "only where a block ends"),
         ([], "nothing has been run"),

@@ -1,4 +1,4 @@
-"""When a curve is flat: two blocks of rounds whose means differ by no more than their own noise."""
+"""When a curve is flat: two blocks of rounds whose means differ by no more than noise."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,8 +31,10 @@ class Flatness(NamedTuple):
 class Flat:
     """Stop where the mean of a block of ``patience`` rounds is not above every earlier block's by more than noise.
 
-    Noise is twice the standard error of the difference of two such means, from the deviation of the tests inside the
-    blocks. It is looked at where a block ends only, so an interrupted run that goes on stops where it would have.
+    Noise is twice the standard error of the difference of two such means. How far a test is off is read from the steps
+    between neighbouring tests of the last block: the deviation inside a block would take a rise for noise, and a steep
+    beginning for a reason to stop. It is looked at where a block ends only, so an interrupted run that goes on stops where
+    it would have.
     A curve that has not left the height of the untrained model is not flat: it has not begun. ``most`` rounds are the end
     of any curve.
     """
@@ -61,7 +63,7 @@ class Flat:
         *earlier, block = self._blocks(lines, name, last)
         before = max(earlier, key=lambda own: float(np.mean(own)))
         mean, best = float(np.mean(block)), float(np.mean(before))
-        noise = ERRORS * float(np.sqrt(np.var(block, ddof=1) / len(block) + np.var(before, ddof=1) / len(before)))
+        noise = ERRORS * float(np.sqrt(np.mean(np.diff(block) ** 2) / 2 * (1 / len(block) + 1 / len(before))))
         flat = mean - best <= noise and self._begun(lines, name, max(mean, best), noise)
         if not flat and (self.most is None or last < self.most):
             return None
