@@ -36,8 +36,20 @@ def test_what_is_kept_shows_the_same_digits_in_less_room(tmp_path: Path) -> None
     names = {path.name for path in files if "cells" in path.parts}
     assert {"settings.yaml", "manifest.json", "summary.json", "clients.json", "final.json", "rounds.jsonl.gz"} <= names
     assert "machines.json" not in names  # which names the machine; kept records are given away
+    assert not [path for path in files if path.suffix != ".gz" and str(runs) in path.read_text()]  # nor where the runs were
     for run in (kept / "cells").iterdir():
         assert verify(run).state == "proved"
+        ends = [json.loads((place / "cells" / run.name / "seed-1/final.json").read_text())["chain"] for place in (runs, kept)]
+        assert json.loads((run / "seed-1/origin.json").read_text())["copied"] == ends[0] != ends[1]
+
+
+def test_a_record_that_names_no_place_is_copied_byte_by_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    said(*WORDS, *TINY, "--out", "runs", "--keep", "kept")
+    for run in (tmp_path / "kept" / "cells").iterdir():
+        assert verify(run).state == "proved"
+        for name in ("settings.yaml", "manifest.json", "summary.json", "seed-0/origin.json", "seed-0/final.json"):
+            assert (run / name).read_bytes() == (tmp_path / "runs" / "cells" / run.name / name).read_bytes()
 
 
 def test_seeds_that_are_only_kept_cannot_go_on(tmp_path: Path) -> None:

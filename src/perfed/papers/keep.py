@@ -1,10 +1,11 @@
 """A table's runs without their states: small enough to keep for good, and enough to show the same digits again."""
 
+import json
 from pathlib import Path
 
 from ..disk import put_json
 from ..errors import RunError
-from ..runs.folder import RunFolder
+from ..runs.folder import RunFolder, nameless
 from .run import Work, recalled
 
 
@@ -18,11 +19,11 @@ def keep(work: Work, folder: Path) -> list[Path]:
         source = RunFolder((work.folder / run).resolve())
         if any(seed.lines.read(0) for seed in source.seeds.values()):
             target = RunFolder(folder / "cells" / source.path.name)
-            source.keep_record(target)
+            source.keep_record(target, work.out)
             kept.append(target.path)
     if not kept:
         raise RunError(f"nothing of {work.recipe.name} has been run in '{work.out}' yet, so there is nothing to keep")
     place = folder / work.folder.name
     place.mkdir(parents=True, exist_ok=True)
-    put_json(place / "cells.json", recalled(place / "cells.json") | known)
+    put_json(place / "cells.json", recalled(place / "cells.json") | json.loads(nameless(json.dumps(known), work.out)))
     return kept

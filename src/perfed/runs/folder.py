@@ -143,14 +143,26 @@ class RunFolder:
         """When the last seed was finished, in seconds since the epoch."""
         return max(path.stat().st_mtime for path in self.path.glob("seed-*/final.json"))
 
-    def keep_record(self, target: "RunFolder") -> None:
-        """Copy what tables and pages read of the run, without its states."""
+    def keep_record(self, target: "RunFolder", home: Path) -> None:
+        """Copy what tables and pages read of the run, without its states and without the place of ``home`` on this machine.
+
+        Where the place stands in the record, the copy is another record: it has a chain of its own, which names the end of
+        the one that was copied.
+        """
+        there = [name for name in (SETTINGS, MANIFEST, "summary.json") if (self.path / name).exists()]
+        texts = {name: (self.path / name).read_text("utf-8") for name in there}
         for number, seed in self.seeds.items():
             if seed.lines.read(0):
                 seed.keep_record(target.add_seed(number))
-        for name in (SETTINGS, "summary.json", MANIFEST):
-            if (self.path / name).exists():
-                put(target.path / name, (self.path / name).read_bytes())
+        for name, text in texts.items():
+            put(target.path / name, nameless(text, home).encode())
+        if not any(text != nameless(text, home) for text in texts.values()):
+            return
+        for seed in target.seeds.values():
+            proof.anew(seed.path)
+        if "summary.json" in texts:
+            summary = get_object(target.path / "summary.json")
+            target.put_summary({key: value for key, value in summary.items() if key != chain.FIELD})
 
     def add_seed(self, number: int) -> SeedFolder:
         """Make one seed's folder."""
@@ -165,6 +177,13 @@ class RunFolder:
             shutil.rmtree(self.seed(number).path, ignore_errors=True)  # left by a call that ended right here
             other.seed(number).path.rename(self.seed(number).path)
         shutil.rmtree(other.path)
+
+
+def nameless(text: str, home: Path) -> str:
+    """Return a record's text with a folder's name where its place on this machine stood."""
+    for place in {str(home.absolute()), str(home.resolve())}:
+        text = text.replace(place, home.resolve().name)
+    return text
 
 
 class CompareFolder:

@@ -3,7 +3,7 @@
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +114,16 @@ class Lines:
     def pack(self, target: "Lines") -> None:
         """Write the lines elsewhere in less room; the same lines give the same bytes."""
         put(target.packed, gzip.compress(self._bytes(), mtime=0))
+
+    def rewrite(self, records: Iterable[Mapping[str, Any]]) -> str:
+        """Write packed lines again from what the chain begins with now; return the hash they end in."""
+        head, text = self.origin, b""
+        for record in records:
+            line, head = chain.add(head, record)
+            text += line
+        put(self.packed, gzip.compress(text, mtime=0))
+        self._known = None
+        return head
 
     def append(self, line: Mapping[str, Any]) -> None:
         text, head = (json.dumps(line, allow_nan=False) + "\n").encode(), ""

@@ -61,6 +61,20 @@ def sealed(seed: Path, lines: Lines, final: Mapping[str, Any]) -> dict[str, Any]
     return whole | {"seal": chain.seal(whole)}
 
 
+def anew(seed: Path) -> None:
+    """Chain a copied record anew, around a manifest that was changed; its beginning names the end of the chain it was."""
+    lines, final = Lines(seed / "rounds.jsonl"), seed / FINAL
+    links = lines.links()
+    if not lines.chained:
+        return
+    origin = get_object(seed / ORIGIN) | {"manifest": _stable(formed(seed.parent / MANIFEST, forms.MANIFEST))}
+    put_json(seed / ORIGIN, origin | {"copied": links[-1].chain})
+    head = lines.rewrite([link.record for link in links])
+    if final.exists():
+        note = _without(get_object(final), "seal") | {chain.FIELD: head}
+        put_json(final, note | {"seal": chain.seal(note)})
+
+
 def unbroken(path: Path, final: dict[str, Any]) -> dict[str, Any]:
     """Return a note whose seal holds; those of old records have none."""
     if path.with_name(ORIGIN).exists() and chain.seal(_without(final, "seal")) != final.get("seal"):
