@@ -191,7 +191,7 @@ def test_the_best_state_alone_is_kept_and_the_chain_still_holds(tmp_path: Path) 
 
 def test_a_kept_record_is_proved_and_a_changed_one_is_not(copy: Path, tmp_path: Path) -> None:
     kept = RunFolder(tmp_path / "kept")
-    RunFolder(copy).keep_record(kept)
+    RunFolder(copy).keep_record(kept, copy.parent)
     assert verify(kept.path).state == "proved"
     packed = kept.path / "seed-0" / "rounds.jsonl.gz"
     packed.write_bytes(packed.read_bytes()[:-9])
