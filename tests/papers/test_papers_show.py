@@ -123,6 +123,17 @@ def test_every_measure_is_read_by_its_papers_rule(
     assert value(folder, Reading.model_validate(reading)).mean == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(("settings", "client"), [("{series: after, after: true}", None), ("{best: per_client, every: 5}", "a")])
+def test_a_run_that_has_just_begun_has_no_figure_and_hides_no_other(tmp_path: Path, settings: str, client: str | None) -> None:
+    untested = {key: own for key, own in line(1, [1, 1]).items() if key != "test"}
+    folder = record(
+        tmp_path / "run", settings.replace("}", ", method: fedavg, rounds: 9}"), [line(0, [0, 0]), untested], ["a", "b"]
+    )
+    found = value(folder, Reading.model_validate({"client": client}))
+    assert found.mean is None and found.note.startswith(("there is no round with scores", "no round is scored yet"))
+    assert (found.rounds, found.planned) == (1, 9)
+
+
 def test_differences_carry_their_sign() -> None:
     assert signed(0.311, 2) == "+0.31"
     assert signed(-0.311, 2) == "−0.31"

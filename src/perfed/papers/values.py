@@ -10,7 +10,7 @@ from ..analysis.communication import cost_to_target
 from ..analysis.recorded import parameters
 from ..analysis.subject import Subject
 from ..disk import get_json
-from ..errors import RunError
+from ..errors import InputError, RunError
 from ..evaluate.scores import Line
 from ..evaluate.summary import choose, rates
 from ..report.read import Record, options, read
@@ -18,6 +18,7 @@ from ..runs.folder import RunFolder
 from .recipe import Reading
 
 SCALE = {"%": 100.0, "1e-2": 100.0}
+NOTHING = "no round is scored yet"
 
 
 class Value(NamedTuple):
@@ -50,7 +51,10 @@ def value(path: Path, reading: Reading, place: int | None = None) -> Value:
     found: dict[int, float] = {}
     notes: list[str] = []
     for seed in counted:
-        figure, note = _figure(run, seed, reading, place)
+        try:
+            figure, note = _figure(run, seed, reading, place)
+        except InputError as wrong:  # a run that has just begun, say, must not hide the others
+            figure, note = None, str(wrong)
         if figure is None:
             notes.append(note)
         else:
@@ -115,9 +119,9 @@ def _client(run: Record, seed: int, client: str, place: int | None) -> tuple[flo
     series = own["series"]
     if own["best"] == "per_client":
         scored = [line for line in run.rounds[seed] if line.get(series) and (line["round"] > 0 or run.done == 0)]
-        return float(np.nanmax([rates(line[series])[number] for line in scored])), ""
+        return (float(np.nanmax([rates(line[series])[number] for line in scored])), "") if scored else (None, NOTHING)
     line = choose(run.rounds[seed], "best", report=own["report"], series=series, by=own["choose"])
-    return (float(rates(line[series])[number]), "") if line is not None else (None, "no round is scored yet")
+    return (float(rates(line[series])[number]), "") if line is not None else (None, NOTHING)
 
 
 def _pace(lines: list[dict[str, object]], own: dict[str, str], measure: str) -> float | None:
