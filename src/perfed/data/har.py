@@ -17,9 +17,7 @@ CHANNELS = tuple(f"{sensor}_{axis}" for sensor in ("body_acc", "body_gyro", "tot
 SUBJECTS = 30
 
 
-def signals(
-    entry: Entry, x: Array, y: Array, subject: Array, test: Array, names: tuple[str, ...], mixed: bool = False
-) -> Samples:
+def signals(entry: Entry, x: Array, y: Array, subject: Array, test: Array, names: tuple[str, ...], mixed: bool) -> Samples:
     """Return windows N×128×9 as N×9×1×128, one group per subject.
 
     ``mixed`` only counts the numbers of a window off anew, so that a row holds all nine channels of 14 steps one after another.

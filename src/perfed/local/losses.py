@@ -17,10 +17,11 @@ WIDTHS = (10.0, 15.0, 20.0, 50.0)  # variances of the kernels in the FedCP famil
 
 def proximal(w: Tree, anchor: Tree) -> Tensor:
     """Return half the squared distance of two sets of parameters, running state left out."""
-    gaps = [x - y for x, y in zip(_weights(w), _weights(anchor), strict=True)]
-    if gaps and private.stacked(gaps[0]):
-        return 0.5 * torch.stack([gap.square().sum() for gap in gaps]).sum()
-    return 0.5 * torch.stack([_Square.apply(gap) for gap in gaps]).sum()  # type: ignore[no-untyped-call]
+    here, there = _weights(w), _weights(anchor)
+    if private.stacked(here[0]):
+        return 0.5 * trees.square_distance(here, there)
+    squares = [_Square.apply(x - y) for x, y in zip(here, there, strict=True)]  # type: ignore[no-untyped-call]
+    return 0.5 * torch.stack(squares).sum()
 
 
 class _Square(torch.autograd.Function):

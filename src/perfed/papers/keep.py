@@ -1,6 +1,5 @@
 """A table's runs without their states: small enough to keep for good, and enough to show the same digits again."""
 
-import json
 from pathlib import Path
 
 from ..disk import put_json
@@ -25,5 +24,5 @@ def keep(work: Work, folder: Path) -> list[Path]:
         raise RunError(f"nothing of {work.recipe.name} has been run in '{work.out}' yet, so there is nothing to keep")
     place = folder / work.folder.name
     place.mkdir(parents=True, exist_ok=True)
-    put_json(place / "cells.json", recalled(place / "cells.json") | json.loads(nameless(json.dumps(known), work.out)))
+    put_json(place / "cells.json", recalled(place / "cells.json") | nameless(known, work.out))
     return kept

@@ -1,7 +1,7 @@
 """A run on disk: the only place that knows its files' names, and how each is written, read and locked."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -149,20 +149,35 @@ class RunFolder:
         Where the place stands in the record, the copy is another record: it has a chain of its own, which names the end of
         the one that was copied.
         """
-        there = [name for name in (SETTINGS, MANIFEST, "summary.json") if (self.path / name).exists()]
-        texts = {name: (self.path / name).read_text("utf-8") for name in there}
-        for number, seed in self.seeds.items():
-            if seed.lines.read(0):
-                seed.keep_record(target.add_seed(number))
-        for name, text in texts.items():
-            put(target.path / name, nameless(text, home).encode())
-        if not any(text != nameless(text, home) for text in texts.values()):
+        kept = {number: seed for number, seed in self.seeds.items() if seed.lines.read(0)}
+        for number, seed in kept.items():
+            seed.keep_record(target.add_seed(number))
+        changed = [
+            self._copy(name, target, home, get, write)
+            for name, get, write in (
+                (SETTINGS, get_yaml, put_yaml),
+                (MANIFEST, get_object, put_json),
+                ("summary.json", get_object, put_json),
+            )
+            if (self.path / name).exists()
+        ]
+        if not any(changed):
             return
-        for seed in target.seeds.values():
-            proof.anew(seed.path)
-        if "summary.json" in texts:
+        for number in kept:
+            proof.anew(target.seed(number).path)
+        if target.summed:
             summary = get_object(target.path / "summary.json")
             target.put_summary({key: value for key, value in summary.items() if key != chain.FIELD})
+
+    def _copy(self, name: str, target: "RunFolder", home: Path, get: Callable[[Path], Any], write: Callable[..., None]) -> bool:
+        """Copy a file byte by byte, or without the place of ``home`` if it stands there; return whether it does."""
+        found = get(self.path / name)
+        told = nameless(found, home)
+        if told == found:
+            put(target.path / name, (self.path / name).read_bytes())
+        else:
+            write(target.path / name, told)
+        return bool(told != found)
 
     def add_seed(self, number: int) -> SeedFolder:
         """Make one seed's folder."""
@@ -179,11 +194,16 @@ class RunFolder:
         shutil.rmtree(other.path)
 
 
-def nameless(text: str, home: Path) -> str:
-    """Return a record's text with a folder's name where its place on this machine stood."""
-    for place in {str(home.absolute()), str(home.resolve())}:
-        text = text.replace(place, home.resolve().name)
-    return text
+def nameless(content: Any, home: Path) -> Any:
+    """Return a record's content with a folder's name where its place on this machine stood."""
+    if isinstance(content, dict):
+        return {key: nameless(value, home) for key, value in content.items()}
+    if isinstance(content, list):
+        return [nameless(value, home) for value in content]
+    if isinstance(content, str):
+        for place in {str(home.absolute()), str(home.resolve())}:
+            content = content.replace(place, home.resolve().name)
+    return content
 
 
 class CompareFolder:

@@ -117,11 +117,11 @@ class Lines:
 
     def rewrite(self, records: Iterable[Mapping[str, Any]]) -> str:
         """Write packed lines again from what the chain begins with now; return the hash they end in."""
-        head, text = self.origin, b""
+        head, text = self.origin, list[bytes]()
         for record in records:
             line, head = chain.add(head, record)
-            text += line
-        put(self.packed, gzip.compress(text, mtime=0))
+            text.append(line)
+        put(self.packed, gzip.compress(b"".join(text), mtime=0))
         self._known = None
         return head
 
