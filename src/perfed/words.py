@@ -103,6 +103,7 @@ _NAMES = {  # in small letters without dashes
         "pathological": "shards shard pat",
         "iid": "uniform random",
         "natural": "group groups client user real",
+        "timeline": "time chronological ordered temporal last",
     },
     "model": {
         "resnet18": "resnet",

@@ -18,6 +18,7 @@ from perfed.partition import (
     Iid,
     Natural,
     Pathological,
+    Timeline,
     build,
     split,
 )
@@ -334,6 +335,15 @@ def test_natural_gives_every_group_value_a_client():
     assert result.sizes().sum(axis=1).tolist() == [8, 12]
 
 
+def test_a_timeline_trains_on_what_comes_first_and_tests_on_what_comes_last():
+    data = balanced(2, 10, group=np.array([5] * 12 + [2] * 8))
+    result = split(data, Timeline(), None, 0, validation=0.25, test=0.25)
+    assert result.names == ("2", "5")
+    assert [part[1].tolist() for part in (result.train, result.validation, result.test)] == [[*range(6)], [6, 7, 8], [9, 10, 11]]
+    assert [part[0].tolist() for part in (result.train, result.validation, result.test)] == [[*range(12, 16)], [16, 17], [18, 19]]
+    assert split(data, Timeline(), None, 7, validation=0.25, test=0.25).train[1].tolist() == result.train[1].tolist()
+
+
 def test_a_random_subset_of_a_larger_split_keeps_those_clients_as_they_were():
     data = balanced(each=400)
     all_clients = split(data, Dirichlet(), 50, 0)
@@ -394,6 +404,7 @@ def test_options_that_cannot_be_right_are_refused(name, options, message):
         (ClientPathological(classes_per_client=11), 5, {}, "classes_per_client is 11"),
         (Domains(), None, {}, "partition domains needs groups"),
         (Natural(), None, {}, "partition natural needs groups"),
+        (Timeline(), None, {}, "partition timeline needs groups"),
         (Iid(subset_of=5), 6, {}, "6 clients cannot be chosen from subset_of=5"),
         (Iid(), 5, {"validation": 1.0}, "validation must be from 0 to below 1, got 1.0"),
         (Iid(), 5, {"validation": 0.5, "test": 0.5}, "leave nothing to train on"),
@@ -410,8 +421,9 @@ def test_splits_that_cannot_be_made_are_refused(partition, clients, more, messag
 def test_a_number_of_clients_that_does_not_fit_the_groups_is_refused():
     with pytest.raises(InputError, match="multiple of the 3 domains, got 4"):
         split(domains(), Domains(), 4, 0)
-    with pytest.raises(InputError, match="natural makes 3 clients.*subset_of=3"):
-        split(domains(), Natural(), 2, 0)
+    for kind in (Natural, Timeline):
+        with pytest.raises(InputError, match=f"{kind.name} makes 3 clients.*subset_of=3"):
+            split(domains(), kind(), 2, 0)
     assert split(domains(), Natural(subset_of=3), 2, 0).clients == 2
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import DataError, InputError
+from ..partition import PARTITIONS
 from ..runs import parse
 from ..runs.experiment import Experiment
 from .choose import choose
@@ -138,7 +139,7 @@ def settings_of(recipe: Recipe, here: Flat, asked: Asked, laid: Sequence[tuple[s
                 name: own for name, own in (raw.get("inputs") or {}).items() if name not in ("flip", "rotate", "crop")
             }
     named, split = (flat(raw).get(part) for part in ("data", "partition"))
-    if ":" in str(named) and split in ("domains", "natural") and "clients" not in dict(laid):
+    if ":" in str(named) and split in PARTITIONS and PARTITIONS[split].by_group and "clients" not in dict(laid):
         raw.pop("clients", None)  # one's own data has as many as it has
     return parse.build(raw)
 

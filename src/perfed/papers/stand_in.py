@@ -6,6 +6,7 @@ from ..data.catalogue import CATALOGUE
 from ..data.entry import Entry
 from ..data.locate import how, locate
 from ..errors import DataError, suggest
+from ..partition import PARTITIONS
 from .paper import Settings
 
 # What may take a set's place, best first; the last is always embedded.
@@ -119,7 +120,7 @@ def _moved(settings: Settings, old: Entry, new: Entry) -> Settings:
         if embedded:  # 8×8 pixels gain nothing by being blown up further than the network needs
             pixels = min(pixels, LEAST.get(str(settings["model"]), 28))
         moved["data.size"] = pixels
-    if moved["partition"] in ("domains", "natural"):
+    if PARTITIONS[str(moved["partition"])].by_group:
         moved["clients"] = len(new.groups)
     classes = moved.get("partition.classes_per_client")
     if classes is not None:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from ..errors import DataError, InputError, suggest
 from .clientwise import ClientDirichlet, ClientPathological
 from .cut import check_fractions, cut
-from .grouped import Domains, Natural, Together
+from .grouped import Domains, Natural, Timeline, Together
 from .owned import Facts, Partition, SamplesLike
 from .pooled import Dirichlet, Iid, Pathological
 from .split import Indices, Split
@@ -25,6 +25,7 @@ __all__ = [
     "Partition",
     "Pathological",
     "Split",
+    "Timeline",
     "Together",
     "build",
     "split",
@@ -38,6 +39,7 @@ PARTITIONS: dict[str, type[Partition]] = {
     "iid": Iid,
     "natural": Natural,
     "pathological": Pathological,
+    "timeline": Timeline,
     "together": Together,
 }
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..errors import InputError, suggest
+from .cut import part_sizes
 from .owned import Facts, Owned, Partition, PooledPartition, whole
 from .split import Indices
 
@@ -15,6 +16,7 @@ class Domains(Partition):
     """One client per domain, or several that share its training items equally and its whole test set (DualFed)."""
 
     name: ClassVar[str] = "domains"
+    by_group: ClassVar[bool] = True
     samples: int | None = None  # only the first so many training items of every domain
 
     def check(self) -> None:
@@ -78,18 +80,34 @@ class Natural(PooledPartition):
     """One client per subject, writer, domain or value of a column, cut into parts by fractions."""
 
     name: ClassVar[str] = "natural"
+    by_group: ClassVar[bool] = True
 
     def assign(self, facts: Facts, clients: int | None, rng: np.random.Generator) -> Owned:
         """Give every group its own samples."""
         names, members = grouping(facts, self.name)
         if clients is not None and clients != len(names):
             raise InputError(
-                f"natural makes {len(names)} clients, one per group, got clients={clients}; leave the number out, "
+                f"{self.name} makes {len(names)} clients, one per group, got clients={clients}; leave the number out, "
                 f"or set partition.subset_of={len(names)} for a random choice"
             )
         pool = self.pooled(facts)
         train = [indices[np.isin(indices, pool)] for indices in members] if len(pool) < len(facts.y) else members
         return Owned(train=train, names=names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeline(Natural):
+    """One client as in natural, cut in the order of the data: the first samples train, the next validate, the last test."""
+
+    name: ClassVar[str] = "timeline"
+
+    def assign(self, facts: Facts, clients: int | None, rng: np.random.Generator) -> Owned:
+        """Give every group its own samples, and cut them where they lie."""
+        own = super().assign(facts, clients, rng)
+        sizes = [part_sizes(len(samples), facts.validation, facts.test) for samples in own.train]
+        cuts = [np.split(samples, np.cumsum(parts)[:-1]) for samples, parts in zip(own.train, sizes, strict=True)]
+        train, validation, test = (list(part) for part in zip(*cuts, strict=True))
+        return Owned(train=train, validation=validation, test=test, names=own.names)
 
 
 def grouping(facts: Facts, name: str) -> tuple[list[str], list[Indices]]:

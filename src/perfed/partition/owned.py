@@ -56,6 +56,7 @@ class Partition:
     """A way to share a data set among clients."""
 
     name: ClassVar[str]
+    by_group: ClassVar[bool] = False  # whether clients are the data's own groups, so that their number need not be said
     subset_of: int | None = None  # keep a random choice of the clients of a split over this many (FedCP's "10|50")
 
     def __post_init__(self) -> None:

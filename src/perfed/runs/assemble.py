@@ -208,8 +208,7 @@ def split_of(experiment: Experiment, samples: Samples, seed: int) -> Split:
         return Split.load(experiment.split, samples.digest())
     experiment = settled(experiment, samples)
     partition = build_partition(experiment.partition.name, **experiment.partition.options)
-    grouped = experiment.partition.name in ("domains", "natural", "together")
-    clients = experiment.clients if experiment.clients is not None or grouped else 20
+    clients = experiment.clients if experiment.clients is not None or partition.by_group else 20
     owner = seed if experiment.split_seed is None else experiment.split_seed
     return make_split(samples, partition, clients, owner, experiment.validation, experiment.test)
 
