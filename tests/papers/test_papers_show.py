@@ -3,6 +3,7 @@
 import csv
 import json
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from perfed import papers
 from perfed.cli.commands import app
 from perfed.errors import InputError
 from perfed.papers import page, show
+from perfed.papers import run as papers_run
 from perfed.papers.origin import origin
 from perfed.papers.plan import Asked, plans
 from perfed.papers.recipe import Reading
@@ -185,6 +187,24 @@ def test_a_cell_that_was_not_run_yet_says_so(tmp_path: Path) -> None:
     remember(asked)  # as a call that was ended before it came to FedPer
     found = {a.row.id: a.ours for a in show.answers(asked.recipe, asked.folder)}
     assert found["fedavg"].mean is not None and found["fedper"].note == "not run yet"
+
+
+def test_two_calls_at_the_same_time_lose_nothing_of_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (work(tmp_path, "mnist-dirichlet", method) for method in ("fedavg", "fedper"))
+    other = Thread(target=remember, args=(second,))
+    read = papers_run.recalled
+
+    def slowly(place: Path) -> dict[str, dict[str, Any]]:
+        found = read(place)
+        if other.ident is None:  # the second call comes between the first one's reading and writing
+            other.start()
+            other.join(0.5)
+        return found
+
+    monkeypatch.setattr(papers_run, "recalled", slowly)
+    remember(first)
+    other.join()
+    assert {name.split("/")[0] for name in read(first.folder / "cells.json")} == {"fedavg", "fedper"}
 
 
 def test_an_unknown_table_suggests_the_nearest(tmp_path: Path) -> None:

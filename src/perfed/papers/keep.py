@@ -5,7 +5,7 @@ from pathlib import Path
 from ..disk import put_json
 from ..errors import RunError
 from ..runs.folder import RunFolder, nameless
-from .run import Work, recalled
+from .run import Work, alone, recalled
 
 
 def keep(work: Work, folder: Path) -> list[Path]:
@@ -24,5 +24,6 @@ def keep(work: Work, folder: Path) -> list[Path]:
         raise RunError(f"nothing of {work.recipe.name} has been run in '{work.out}' yet, so there is nothing to keep")
     place = folder / work.folder.name
     place.mkdir(parents=True, exist_ok=True)
-    put_json(place / "cells.json", recalled(place / "cells.json") | nameless(known, work.out))
+    with alone(work.folder):
+        put_json(place / "cells.json", recalled(place / "cells.json") | nameless(known, work.out))
     return kept

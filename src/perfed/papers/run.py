@@ -7,7 +7,7 @@ was asked for last in every cell (``cells.json``), the table and the page.
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -215,18 +215,33 @@ def _at(settings: Experiment, path: Path) -> Experiment:
 
 def remember(work: Work) -> dict[str, dict[str, Any]]:
     """Write down, cell by cell, which run answers it and what was reduced; earlier answers of other cells stay."""
-    place = work.folder / "cells.json"
-    work.folder.mkdir(parents=True, exist_ok=True)
-    known: dict[str, dict[str, Any]] = recalled(place)
+    with alone(work.folder):
+        known = recalled(work.folder / "cells.json")
+        known |= _answers(work, known)
+        put_json(work.folder / "cells.json", known)
+    return known
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold a table's folder while it is written: a call at the same time waits, and finds what this one wrote."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / "lock", wait=True):
+        yield
+
+
+def _answers(work: Work, known: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return what is to be written down of the cells that were asked for."""
+    found: dict[str, dict[str, Any]] = {}
     for plan in work.plans:
         if plan.settings is None:
             if plan.name not in known or not known[plan.name].get("run"):
-                known[plan.name] = {"missing": plan.missing}
+                found[plan.name] = {"missing": plan.missing}
             continue
         path = work.path(plan)
         if plan.name in known and _only_kept(work.cell(plan.key)):
             continue  # the command that made it stays
-        known[plan.name] = {
+        found[plan.name] = {
             "run": os.path.relpath(path, work.folder),
             "reduced": list(plan.reduced),
             "place": plan.place,
@@ -234,8 +249,7 @@ def remember(work: Work) -> dict[str, dict[str, Any]]:
             "refused": work.refused.get(plan.key, ""),
             "command": work.command,
         }
-    put_json(place, known)
-    return known
+    return found
 
 
 def recalled(place: Path) -> dict[str, dict[str, Any]]:

@@ -14,7 +14,7 @@ from .beside import beside, compared
 from .origin import origin
 from .plan import Plan
 from .recipe import Heading, Published, Reading, Recipe
-from .run import recalled
+from .run import alone, recalled
 from .values import Value, value
 
 
@@ -210,15 +210,16 @@ def write(recipe: Recipe, found: Sequence[Shown], folder: Path, command: str = "
         "table.csv": csv(made),
         "table.tex": latex(made),
     }
-    for name, text in texts.items():
-        put(folder / name, text.encode())
-    put_json(
-        folder / "table.json",
-        {"recipe": recipe.name, "cells": records(recipe, found), "agreement": agreement(found), "origin": origin(found)},
-    )
-    written = {name: str(folder / name) for name in (*texts, "table.json")}
-    if any(a.run is not None and a.ours.rounds for a in found):
-        written["report.html"] = str(page(recipe, found, made, folder, command))
-    if compared(found):
-        written["beside.svg"] = str(save(beside(recipe, found), folder / "beside.svg"))
+    with alone(folder):
+        for name, text in texts.items():
+            put(folder / name, text.encode())
+        put_json(
+            folder / "table.json",
+            {"recipe": recipe.name, "cells": records(recipe, found), "agreement": agreement(found), "origin": origin(found)},
+        )
+        written = {name: str(folder / name) for name in (*texts, "table.json")}
+        if any(a.run is not None and a.ours.rounds for a in found):
+            written["report.html"] = str(page(recipe, found, made, folder, command))
+        if compared(found):
+            written["beside.svg"] = str(save(beside(recipe, found), folder / "beside.svg"))
     return written
