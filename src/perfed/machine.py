@@ -57,11 +57,11 @@ def kind() -> dict[str, Any]:
 
 
 def kernels() -> str:
-    """Return the instructions by which torch computes here, and whether MKL was told to use them: others round differently."""
+    """Return the instructions by which torch computes here, and whether MKL uses them as on Intel: others round differently."""
     import torch
 
-    told = ", MKL as on Intel" if mkl_told() else ""
-    return torch.backends.cpu.get_cpu_capability() + told
+    own = ", MKL as on Intel" if _says_intel(_torch()) or mkl_told() else ""
+    return torch.backends.cpu.get_cpu_capability() + own
 
 
 def mkl_told() -> bool:

@@ -1,7 +1,8 @@
 """Two rounds of every method on the embedded digits, as digests: what must not move when code does.
 
-``python tests/digests/make.py`` writes the table anew. Do that only for a change that means to move numbers,
-and say so in the changelog.
+There is a table for every kind of arithmetic that they were made with. ``python tests/digests/make.py`` writes that of this
+machine anew, with what tests/conftest.py sets. Do that only for a change that means to move numbers, and say so in the
+changelog: the other tables then have to be made anew on their machines.
 """
 
 import json
@@ -13,7 +14,7 @@ from typing import Any
 
 import torch
 
-from perfed import keys, models
+from perfed import keys, machine, models
 from perfed.data import load
 from perfed.data.inputs import inputs_for
 from perfed.federation import Federation
@@ -40,7 +41,7 @@ def here() -> dict[str, str]:
     return {
         "torch": torch.__version__.split("+")[0],
         "machine": platform.machine(),
-        "kernels": torch.backends.cpu.get_cpu_capability(),
+        "kernels": machine.kernels(),
     }
 
 
@@ -71,5 +72,6 @@ def digest_of(name: str, network: str, transport: str) -> str:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     found = {f"{name} {net}": digest_of(name, net, "serial") for name, net in cases()}
-    TABLE.write_text(json.dumps({"here": here(), "digests": found}, indent=1) + "\n", encoding="utf-8")
-    sys.stdout.write(f"{len(found)} digests in {TABLE}\n")
+    others = [table for table in json.loads(TABLE.read_text(encoding="utf-8")) if table["here"] != here()]
+    TABLE.write_text(json.dumps([*others, {"here": here(), "digests": found}], indent=1) + "\n", encoding="utf-8")
+    sys.stdout.write(f"{len(found)} digests of {here()} in {TABLE}; {len(others)} other tables stay as they were\n")

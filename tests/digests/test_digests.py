@@ -17,15 +17,17 @@ def _maker() -> Any:
 
 
 MAKE = _maker()
-TABLE = json.loads(MAKE.TABLE.read_text(encoding="utf-8"))
+TABLES = json.loads(MAKE.TABLE.read_text(encoding="utf-8"))
+DIGESTS = next((table["digests"] for table in TABLES if table["here"] == MAKE.here()), {})
 
 
-def test_every_method_is_in_the_table() -> None:
-    assert set(TABLE["digests"]) == {f"{name} {net}" for name, net in MAKE.cases()}
+def test_every_method_is_in_every_table() -> None:
+    for table in TABLES:
+        assert set(table["digests"]) == {f"{name} {net}" for name, net in MAKE.cases()}
 
 
-@pytest.mark.skipif(TABLE["here"] != MAKE.here(), reason=f"the table was made with {TABLE['here']}, here is {MAKE.here()}")
+@pytest.mark.skipif(not DIGESTS, reason=f"no table was made with {MAKE.here()}")
 @pytest.mark.parametrize("transport", ["serial", "pooled"])
 @pytest.mark.parametrize(("name", "net"), MAKE.cases())
 def test_digest_has_not_moved(name: str, net: str, transport: str) -> None:
-    assert MAKE.digest_of(name, net, transport) == TABLE["digests"][f"{name} {net}"]
+    assert MAKE.digest_of(name, net, transport) == DIGESTS[f"{name} {net}"]

@@ -48,6 +48,6 @@ def test_kernels_tell_whether_mkl_was_told_to_use_them(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    intel = "GenuineIntel" in Path("/proc/cpuinfo").read_text()  # there is nobody to tell
-    assert told.stdout.strip() == ("AVX2;False" if intel else "AVX2, MKL as on Intel;False")
-    assert machine.kernels() == "AVX2"
+    assert told.stdout.strip() == "AVX2, MKL as on Intel;False"
+    intel = "GenuineIntel" in Path("/proc/cpuinfo").read_text()  # where nobody need be told
+    assert machine.kernels() == ("AVX2, MKL as on Intel" if intel else "AVX2")
