@@ -28,7 +28,7 @@ SAID = {  # of what has no line of its own in the source
     "model.head": "the classifier of the digits' network: linear, or as deep as the original's",
     "model.hidden": "width of the hidden layer, or of several",
     "model.paired": "whether two classes share one score, as they do in logistic regression",
-    "model.sparse": "whether gradients of word vectors touch only the words of a batch",
+    "model.sparse": "whether gradients of the first layer touch only the words of a batch",
     "text.least": "how often a word must occur in the training texts to have a number of its own",
     "text.length": "words of a text that are read",
     "text.size": "entries of the vocabulary at most",

@@ -26,6 +26,7 @@ SIZES = [
     ("fasttext", (200,), 4, {"vocabulary": 98_635}, 98_635 * 32 + 32 * 33 + 4 * 33, 32),
     ("harcnn", (9, 1, 128), 6, {}, 2_624 + 18_496 + 1_704_960 + 524_800 + 3_078, 1664),
     ("amazon_mlp", (5000,), 2, {}, 5_001_000 + 500_500 + 50_100 + 202, 100),
+    ("amazon_mlp", (5000,), 2, {"sparse": True}, 5_001_000 + 500_500 + 50_100 + 202, 100),
     ("mlp", (1, 8, 8), 10, {}, 64 * 65 + 10 * 65, 64),
     ("mlp", (20,), 3, {"hidden": [16, 8]}, 16 * 21 + 8 * 17 + 3 * 9, 8),
     ("digits_cnn", (3, 28, 28), 10, {}, 14_219_210, 512),
@@ -95,6 +96,27 @@ def test_fasttext_touches_only_the_words_of_the_batch_and_counts_padding_in_the_
     table = network.body.embedding.weight
     assert torch.equal(table[0], torch.zeros(32))
     assert torch.allclose(network.body(tokens), network.body.linear((table[5] + table[7])[None] / 4))
+
+
+def test_the_sparse_perceptron_computes_the_dense_one_and_touches_only_the_words_of_the_batch():
+    dense, sparse = (build("amazon_mlp", shape=(9,), classes=2, seed=0, sparse=each) for each in (False, True))
+    x = torch.tensor([[0, 2.0, 0, 0, 0, 0, 1.0, 0, 0], [0.0] * 9, [0, 0, 0, 3.0, 0, 0, -1.0, 0, 0]])
+    first = sparse.body[1]
+    assert torch.equal(first.weight.t(), dense.body[1].weight)
+    assert torch.allclose(sparse(x), dense(x), atol=1e-6)
+    assert torch.allclose(sparse.eval()(x), dense(x), atol=1e-6)
+    sparse.train()(x).logsumexp(1).sum().backward()
+    dense(x).logsumexp(1).sum().backward()
+    slope = first.weight.grad
+    assert slope.is_sparse
+    assert set(slope.coalesce().indices()[0].tolist()) == {1, 3, 6}
+    assert torch.allclose(slope.to_dense().t(), dense.body[1].weight.grad, atol=1e-6)
+    assert torch.allclose(first.bias.grad, dense.body[1].bias.grad, atol=1e-6)
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        first.reset_parameters()
+        torch.manual_seed(7)
+        assert torch.equal(first.weight.t(), torch.nn.Linear(9, 1000).weight)
 
 
 def test_harcnn_reads_signals_with_and_without_a_row():

@@ -1,10 +1,11 @@
 """Perceptrons: GPFL's for Amazon reviews, a small one for anything that can be flattened, and logistic regression."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from ..errors import InputError
 from .network import Network
@@ -30,18 +31,52 @@ def logistic(shape: Sequence[int], classes: int, *, paired: bool = True) -> Netw
     return Network(nn.Flatten(), head)
 
 
-def amazon_mlp(shape: Sequence[int], classes: int) -> Network:
-    """Hidden layers of 1000, 500 and 100, for 5000 bag-of-words features."""
+class LinearOfCounts(nn.Module):
+    """A linear layer for inputs that are mostly zero: the slope of its weight touches only what occurs in a batch.
+
+    Computes what `nn.Linear` computes, in another order of sums. One row of the weight belongs to one input.
+    """
+
+    sparse = True  # as an embedding says it
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(inputs, outputs))
+        self.bias = nn.Parameter(torch.empty(outputs))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw what `nn.Linear` would draw."""
+        inputs, outputs = self.weight.shape
+        drawn = nn.Linear(inputs, outputs, device=self.weight.device)
+        with torch.no_grad():
+            self.weight.copy_(drawn.weight.t())
+            self.bias.copy_(drawn.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the weighted sums of the inputs that are not zero."""
+        if not (self.training and torch.is_grad_enabled()):
+            return torch.addmm(self.bias, x, self.weight)
+        sample, column = x.nonzero(as_tuple=True)
+        starts = torch.searchsorted(sample, torch.arange(len(x), device=x.device))
+        sums = functional.embedding_bag(
+            column, self.weight, starts, mode="sum", sparse=True, per_sample_weights=x[sample, column]
+        )
+        return sums + self.bias
+
+
+def amazon_mlp(shape: Sequence[int], classes: int, *, sparse: bool = False) -> Network:
+    """Hidden layers of 1000, 500 and 100, for 5000 bag-of-words features; ``sparse`` where most of them are zero."""
     if len(shape) != 1:
         raise InputError(f"amazon_mlp takes features (count,), got inputs of shape {tuple(shape)}; mlp takes any")
-    return perceptron(shape[0], [1000, 500, 100], classes)
+    return perceptron(shape[0], [1000, 500, 100], classes, LinearOfCounts if sparse else nn.Linear)
 
 
-def perceptron(inputs: int, hidden: Sequence[int], classes: int) -> Network:
+def perceptron(inputs: int, hidden: Sequence[int], classes: int, first: Callable[[int, int], nn.Module] = nn.Linear) -> Network:
     """Return linear layers with ReLU between them; the last is the head."""
     if not hidden or not all(isinstance(width, int) and width > 0 for width in hidden):
         raise InputError(f"hidden must be one positive whole number or a list of them, got {list(hidden)}")
     layers: list[nn.Module] = [nn.Flatten()]
     for before, after in zip([inputs, *hidden[:-1]], hidden, strict=True):
-        layers += [nn.Linear(before, after), nn.ReLU()]
+        layers += [(nn.Linear if len(layers) > 1 else first)(before, after), nn.ReLU()]
     return Network(nn.Sequential(*layers), nn.Linear(hidden[-1], classes))

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import vmap
 
 from .. import keys, trees
@@ -191,8 +191,8 @@ def why_not(site: Site) -> str:
         return "budget.balance=samples draws each client's samples anew"
     parts = (site.task.body, site.task.head, *site.task.parts.values())
     modules = [m for part in parts for m in part.skeleton.training.modules()]
-    if any(isinstance(m, nn.Embedding) and m.sparse for m in modules):
-        return "an embedding with sparse gradients has no stacked form (model.sparse=false has)"
+    if any(getattr(m, "sparse", False) is True for m in modules):
+        return "a layer with sparse gradients has no stacked form (model.sparse=false has)"
     fed = site.federation
     most = max(len(rows) for own in (fed.train, fed.validation, fed.test) for rows in own)
     if 4 * most * fed.x[0].numel() > _WHOLE:
