@@ -1,6 +1,6 @@
 """Descent: the steps of torch.optim, for one client and for clients along an axis, and nothing else moves."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +11,9 @@ from torch.func import vmap
 
 from perfed import keys, trees
 from perfed.local import Batch, Budget, Shard, descend
+from perfed.local.descend import holding
+from perfed.local.losses import proximal
+from perfed.local.spring import _PIECE
 from perfed.task import Task, cross_entropy
 from perfed.trees import Params
 
@@ -217,3 +220,44 @@ def test_stacked_clients_may_share_their_start() -> None:
         alone = Shard(X, Y, rows[i], lambda x, key: x, clients[i], 4, 3)
         assert gap(trees.pick(found, i), by_torch(net(), alone.epochs(1), budget)) < 3e-6
     assert trees.equal(start, task.params())
+
+
+LONG = 2 * _PIECE + 77  # a leaf that moves piece by piece
+
+
+def spring_case(kind: str) -> tuple[Callable[[Params, Batch], Tensor], Params, Params]:
+    """A loss with a long leaf, one with a sparse slope, running state and a leaf that the loss does not use; start and anchor."""
+    rows = LONG // 8 + 1
+    sizes = {"long": (LONG,), "words": (rows, 8), "short": (5,), "spare": (3,), "~seen": ()}
+    start, anchor = ({k: keys.normal(keys.fold(keys.key(i), k), size) for k, size in sizes.items()} for i in (1, 2))
+
+    def loss(w: Params, batch: Batch) -> Tensor:
+        tokens = (batch.x.abs() * 1000).long() % rows
+        z = F.embedding(tokens, w["words"], sparse=kind == "sparse").sum((1, 2))
+        return z.square().sum() + w["long"].sin().sum() + (batch.x @ w["short"]).square().sum()
+
+    return loss, start, anchor
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("name", ["sgd", "decay", "momentum and decay", "adam"])
+def test_a_spring_takes_the_steps_of_a_loss_with_the_spring_in_it_to_the_bit(name: str, kind: str) -> None:
+    budget = BUDGETS[name]
+    loss, start, anchor = spring_case(kind)
+    batches = list(shard(0).epochs(1))
+    written = descend(lambda w, b: loss(w, b) + 0.7 * proximal(w, anchor), start, batches, budget)
+    given = descend(loss, start, batches, budget, spring=(0.7, anchor))
+    for leaf in start:
+        assert torch.equal(given[leaf], written[leaf]), leaf
+    assert torch.equal(given["~seen"], start["~seen"]) and not torch.equal(given["spare"], start["spare"])
+
+
+def test_what_is_held_stays_also_on_a_spring() -> None:
+    loss, start, anchor = spring_case("dense")
+    with holding([start["long"]]):
+        found = descend(loss, start, shard(0).epochs(1), Budget(lr=0.1), spring=(0.7, anchor))
+    assert torch.equal(found["long"], start["long"])
+    rest, near = ({k: v for k, v in tree.items() if k != "long"} for tree in (start, anchor))
+    free = lambda w, b: loss(w | {"long": start["long"]}, b)  # noqa: E731
+    other = descend(free, rest, shard(0).epochs(1), Budget(lr=0.1), spring=(0.7, near))
+    assert all(torch.equal(found[k], other[k]) for k in other)

@@ -11,10 +11,13 @@ from torch import Tensor
 
 from .. import trees
 from . import private
+from . import spring as springs
 from .axis import behind_the_axis, within_the_axis
 from .budget import Budget
 from .guard import guarded
+from .losses import proximal
 from .shard import Batch
+from .spring import Pull
 from .steps import Loss, down, moved
 
 T = TypeVar("T")
@@ -43,6 +46,7 @@ def descend(
     budget: Budget,
     *,
     decay: Callable[[str], float] | None = None,
+    spring: tuple[float, T] | None = None,
 ) -> T:
     """Return where ``loss`` leads from ``start``: what is trained is what is passed as the start.
 
@@ -55,6 +59,9 @@ def descend(
         batches: One step each.
         budget: Step size and optimiser.
         decay: Gives single leaves, by path, a weight decay other than the budget's.
+        spring: A strength and an anchor, a tree shaped as ``start``: half the strength times the squared distance to the
+            anchor is added to the loss, running state left out. It costs less than a term of the loss, and where the loss
+            uses each leaf once it takes the same steps to the bit.
 
     Returns:
         The tree after the last step.
@@ -69,16 +76,24 @@ def descend(
     paths = [path for path, _ in trees.named(start)]
     old = trees.leaves(start)
     if any(held := [id(leaf) in _HELD.get() for leaf in old]):
-        return _around(held, loss, start, batches, budget, decay)
+        return _around(held, loss, start, batches, budget, decay, spring)
     moving = [leaf.is_floating_point() and not trees.is_state(path) for path, leaf in zip(paths, old, strict=True)]
     decays = [budget.weight_decay if decay is None else decay(path) for path in paths]
     first = next(batches := iter(batches), None) if old else None  # of a frozen part there is nothing
     if first is None:
         return trees.clone(start)
-    engine = _eager if not private.stacked(first.key) else behind_the_axis if private.VMAP else within_the_axis
-    engine = engine if first.guard is None else guarded
     kept = [d for d, m in zip(decays, moving, strict=True) if m]
-    return engine(loss, start, old, moving, kept, chain([first], batches), budget)
+    batches = chain([first], batches)
+    if first.guard is None and not private.stacked(first.key):
+        pull = None if spring is None else Pull(spring[0], [x for x, m in zip(trees.leaves(spring[1]), moving, strict=True) if m])
+        return _eager(loss, start, old, moving, kept, batches, budget, pull)
+    engine = guarded if first.guard is not None else behind_the_axis if private.VMAP else within_the_axis
+    return engine(loss if spring is None else _sprung(loss, *spring), start, old, moving, kept, batches, budget)
+
+
+def _sprung(loss: Callable[[T, Batch], Tensor], strength: float, anchor: T) -> Loss:
+    """Return the loss with its spring written into it."""
+    return lambda w, batch: loss(w, batch) + strength * proximal(w, anchor)
 
 
 def _around(
@@ -88,10 +103,15 @@ def _around(
     batches: Iterable[Batch],
     budget: Budget,
     decay: Callable[[str], float] | None,
+    spring: tuple[float, T] | None,
 ) -> T:
     """Train what is not held, around what is; where all is held the batches are visited and nothing is computed."""
     old, paths = trees.leaves(start), [path for path, _ in trees.named(start)]
-    free = {path: leaf for path, leaf, still in zip(paths, old, held, strict=True) if not still}
+
+    def freed(tree: T) -> dict[str, Tensor]:
+        return {path: leaf for path, leaf, still in zip(paths, trees.leaves(tree), held, strict=True) if not still}
+
+    free = freed(start)
 
     def whole(own: dict[str, Tensor]) -> T:
         return trees.rebuild(start, [own.get(path, leaf) for path, leaf in zip(paths, old, strict=True)])
@@ -105,7 +125,8 @@ def _around(
         for _ in batches:
             pass
         return start
-    return whole(descend(around, free, batches, budget, decay=decay))
+    pull = None if spring is None else (spring[0], freed(spring[1]))
+    return whole(descend(around, free, batches, budget, decay=decay, spring=pull))
 
 
 def _eager(
@@ -116,13 +137,14 @@ def _eager(
     decays: list[float],
     batches: Iterable[Batch],
     budget: Budget,
+    pull: Pull | None,
 ) -> T:
     """In place on private copies: one backward pass and one fused update per batch."""
     new = [leaf.detach().clone().requires_grad_(m) for leaf, m in zip(old, moving, strict=True)]
     tree = trees.rebuild(shape, new)
     trained = [leaf for leaf, m in zip(new, moving, strict=True) if m]
     moments: list[Any] = [None] * len(trained)
-    plain = budget.optimizer == "sgd" and not budget.momentum and not any(decays)
+    straight = budget.optimizer == "sgd" and not budget.momentum
     for step, batch in enumerate(batches, 1):
         if not trained:  # running statistics alone
             with torch.no_grad():
@@ -131,7 +153,11 @@ def _eager(
         with torch.enable_grad():
             slopes = torch.autograd.grad(loss(tree, batch), trained, allow_unused=True)
         with torch.no_grad():
-            if plain:
+            if pull is not None and straight:
+                springs.step(pull, trained, slopes, decays, budget.lr)
+            elif pull is not None:
+                moved(trained, tuple(springs.total(pull, trained, slopes)), moments, decays, budget, step)
+            elif straight and not any(decays):
                 down(trained, slopes, budget.lr)
             else:
                 moved(trained, slopes, moments, decays, budget, step)

@@ -21,7 +21,7 @@ try:  # vmap from inside: which axis it hides, and the tensors behind it
 except ImportError:  # pragma: no cover - another torch
     VMAP = False
 
-FOREACH = hasattr(torch, "_foreach_add_") and hasattr(torch, "_foreach_mul_")  # many small steps in one call
+FOREACH = all(hasattr(torch, f"_foreach_{what}") for what in ("add_", "mul_", "sub"))  # many small steps in one call
 
 _NORMS = ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm")
 _DROPOUTS = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout")
@@ -46,6 +46,13 @@ def add(params: Sequence[Tensor], slopes: Sequence[Tensor], alpha: float) -> Non
         return
     for p, g in zip(params, slopes, strict=True):
         p.add_(g, alpha=alpha)
+
+
+def gaps(here: Sequence[Tensor], there: Sequence[Tensor]) -> list[Tensor]:
+    """Return how far ``here`` is from ``there``."""
+    if FOREACH and here:
+        return list(torch._foreach_sub(list(here), list(there)))
+    return [x - y for x, y in zip(here, there, strict=True)]
 
 
 def scale(tensors: Sequence[Tensor], factor: float) -> None:

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..local import Batch, Shard, descend
-from ..local.losses import proximal
+from ..local import Shard, descend
 from ..method import Method, positive
 from ..method.search import log
 from ..server import average, broadcast
@@ -60,10 +59,8 @@ class Ditto(Method[Params, Params, Params, Params]):
         return w, v
 
     def _personal(self, task: Task, down: Params, start: Params, data: Shard, epochs: int) -> Params:
-        def held(v: Params, batch: Batch) -> Tensor:  # the anchor is the received model, not the one trained below
-            return task.loss(v, batch) + self.spring * proximal(v, down)
-
-        return descend(held, start, data.epochs(epochs, "personal"), self.budget)
+        held = (self.spring, down)  # to the received model, not to the one trained below
+        return descend(task.loss, start, data.epochs(epochs, "personal"), self.budget, spring=held)
 
     def join(self, task: Task, down: Params, mine: Params, data: Shard) -> tuple[Params, Params]:
         return down, self._personal(task, down, down, data, self.budget.epochs)

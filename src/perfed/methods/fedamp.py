@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from .. import trees
-from ..local import Batch, Shard, descend
-from ..local.losses import proximal
+from ..local import Shard, descend
 from ..method import Method, positive
 from ..method.search import log
 from ..server import Uploads, combine, mean
@@ -53,10 +52,8 @@ class FedAMP(Method[tuple[Params, ...], Params, Params, Params]):
         return server[client]
 
     def local(self, task: Task, down: Params, mine: Params, data: Shard) -> tuple[Params, Params]:
-        def held(w: Params, batch: Batch) -> Tensor:
-            return task.loss(w, batch) + self.spring / self.attention * proximal(w, down)
-
-        w = descend(held, mine if self.start == "own" else down, data.epochs(self.budget.epochs), self.budget)
+        start, held = mine if self.start == "own" else down, (self.spring / self.attention, down)
+        w = descend(task.loss, start, data.epochs(self.budget.epochs), self.budget, spring=held)
         return w, w
 
     def admit(self, server: tuple[Params, ...]) -> tuple[Params, ...]:

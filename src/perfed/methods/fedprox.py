@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..local import Batch, Shard, descend
-from ..local.losses import proximal
+from ..local import Shard, descend
 from ..method import Method, positive
 from ..method.search import log
 from ..server import average, broadcast
@@ -40,10 +39,7 @@ class FedProx(Method[Params, Params, Params, tuple[()]]):
         return task.params(), ()
 
     def local(self, task: Task, down: Params, mine: tuple[()], data: Shard) -> tuple[Params, tuple[()]]:
-        def held(w: Params, batch: Batch) -> Tensor:
-            return task.loss(w, batch) + self.spring * proximal(w, down)
-
-        return descend(held, down, data.epochs(self.budget.epochs), self.budget), ()
+        return descend(task.loss, down, data.epochs(self.budget.epochs), self.budget, spring=(self.spring, down)), ()
 
     def predict(self, task: Task, down: Params, mine: tuple[()], x: Tensor) -> Tensor:
         return task.logits(down, x)

@@ -8,7 +8,6 @@ from torch import Tensor
 from .. import trees
 from ..errors import MethodError
 from ..local import Batch, Shard, descend
-from ..local.losses import proximal
 from ..method import Method, as_in_a_round, positive
 from ..method.search import log
 from ..server import Uploads, averaged, broadcast
@@ -71,12 +70,8 @@ class PFedMe(Method[Params, Params, Params, Params]):
 
     def _solve(self, task: Task, personal: Params, w: Params, batch: Batch) -> Params:
         """Return the personal model after K steps on one batch, held near w."""
-
-        def held(theta: Params, batch: Batch) -> Tensor:
-            return task.loss(theta, batch) + self.spring * proximal(theta, w)
-
         budget = replace(self.budget, lr=self.personal_lr, weight_decay=self.decay, momentum=0.0)  # K plain steps
-        return descend(held, personal, [batch] * self.steps, budget)
+        return descend(task.loss, personal, [batch] * self.steps, budget, spring=(self.spring, w))
 
     def merge(self, server: Params, ups: Uploads[Params]) -> Params:
         middle = averaged(self.rule, ups)
