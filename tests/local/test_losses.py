@@ -28,20 +28,6 @@ def test_proximal_is_half_the_squared_distance_without_running_state() -> None:
     assert losses.proximal(w, other).item() == 2.5
 
 
-def test_the_slope_of_proximal_is_autograds_own_to_the_bit_and_has_a_slope_itself() -> None:
-    draw = torch.Generator().manual_seed(0)
-    w = {name: torch.randn(5, 7, generator=draw).requires_grad_() for name in "ab"}
-    anchor = {name: torch.randn(5, 7, generator=draw).requires_grad_() for name in "ab"}
-    leaves = [*w.values(), *anchor.values()]
-    plain = 0.5 * torch.stack([(x - y).square().sum() for x, y in zip(w.values(), anchor.values(), strict=True)]).sum()
-    ours = losses.proximal(w, anchor)
-    assert ours.item() == pytest.approx(plain.item(), rel=1e-6)
-    slopes = zip(torch.autograd.grad(0.3 * ours, leaves), torch.autograd.grad(0.3 * plain, leaves), strict=True)
-    assert all(torch.equal(one, other) for one, other in slopes)
-    exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
-    assert torch.autograd.gradgradcheck(lambda *x: losses.proximal(x[:2], x[2:]), exact)
-
-
 def test_mmd_by_hand_over_all_ordered_pairs() -> None:
     a, b, widths = cloud((0.0, 0.0), (2.0, 0.0)), cloud((0.0, 1.0), (0.0, 3.0)), (1.0, 4.0)
     aa = (2 * kernel(0, widths) + 2 * kernel(4, widths)) / 4

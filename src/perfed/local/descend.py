@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import chain
+from itertools import chain, count
 from typing import Any, TypeVar
 
 import torch
@@ -86,7 +86,7 @@ def descend(
     batches = chain([first], batches)
     if first.guard is None and not private.stacked(first.key):
         pull = None if spring is None else Pull(spring[0], [x for x, m in zip(trees.leaves(spring[1]), moving, strict=True) if m])
-        return _eager(loss, start, old, moving, kept, batches, budget, pull)
+        return _eager(loss, start, old, moving, batches, _steps(budget, kept, pull))
     engine = guarded if first.guard is not None else behind_the_axis if private.VMAP else within_the_axis
     return engine(loss if spring is None else _sprung(loss, *spring), start, old, moving, kept, batches, budget)
 
@@ -134,18 +134,14 @@ def _eager(
     shape: T,
     old: list[Tensor],
     moving: list[bool],
-    decays: list[float],
     batches: Iterable[Batch],
-    budget: Budget,
-    pull: Pull | None,
+    step: Callable[[list[Tensor], tuple[Tensor | None, ...]], None],
 ) -> T:
     """In place on private copies: one backward pass and one fused update per batch."""
     new = [leaf.detach().clone().requires_grad_(m) for leaf, m in zip(old, moving, strict=True)]
     tree = trees.rebuild(shape, new)
     trained = [leaf for leaf, m in zip(new, moving, strict=True) if m]
-    moments: list[Any] = [None] * len(trained)
-    straight = budget.optimizer == "sgd" and not budget.momentum
-    for step, batch in enumerate(batches, 1):
+    for batch in batches:
         if not trained:  # running statistics alone
             with torch.no_grad():
                 loss(tree, batch)
@@ -153,12 +149,22 @@ def _eager(
         with torch.enable_grad():
             slopes = torch.autograd.grad(loss(tree, batch), trained, allow_unused=True)
         with torch.no_grad():
-            if pull is not None and straight:
-                springs.step(pull, trained, slopes, decays, budget.lr)
-            elif pull is not None:
-                moved(trained, tuple(springs.total(pull, trained, slopes)), moments, decays, budget, step)
-            elif straight and not any(decays):
-                down(trained, slopes, budget.lr)
-            else:
-                moved(trained, slopes, moments, decays, budget, step)
+            step(trained, slopes)
     return trees.map(torch.Tensor.detach, tree)
+
+
+def _steps(budget: Budget, decays: list[float], pull: Pull | None) -> Callable[[list[Tensor], tuple[Tensor | None, ...]], None]:
+    """Return what moves leaves in place along their slopes, step after step."""
+    if budget.optimizer == "sgd" and not budget.momentum:
+        if pull is not None:
+            return lambda trained, slopes: springs.step(pull, trained, slopes, decays, budget.lr)
+        if not any(decays):
+            return lambda trained, slopes: down(trained, slopes, budget.lr)
+    moments: list[Any] = [None] * len(decays)
+    number = count(1)
+
+    def step(trained: list[Tensor], slopes: tuple[Tensor | None, ...]) -> None:
+        whole = slopes if pull is None else tuple(springs.total(pull, trained, slopes))
+        moved(trained, whole, moments, decays, budget, next(number))
+
+    return step

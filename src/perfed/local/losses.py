@@ -1,7 +1,6 @@
 """Losses of single samples, and what methods add to them: distances between features, predictions and parameters."""
 
 import math
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -9,32 +8,17 @@ from torch import Tensor
 
 from .. import trees
 from ..trees import Tree
-from . import private
 from .shard import Batch
 
 WIDTHS = (10.0, 15.0, 20.0, 50.0)  # variances of the kernels in the FedCP family
 
 
 def proximal(w: Tree, anchor: Tree) -> Tensor:
-    """Return half the squared distance of two sets of parameters, running state left out."""
-    here, there = _weights(w), _weights(anchor)
-    if private.stacked(here[0]):
-        return 0.5 * trees.square_distance(here, there)
-    squares = [_Square.apply(x - y) for x, y in zip(here, there, strict=True)]  # type: ignore[no-untyped-call]
-    return 0.5 * torch.stack(squares).sum()
+    """Return half the squared distance of two sets of parameters, running state left out.
 
-
-class _Square(torch.autograd.Function):
-    """The sum of squares of a tensor. Autograd's own passes six times over it, this three times, to the same slope."""
-
-    @staticmethod
-    def forward(ctx: Any, gap: Tensor) -> Tensor:
-        ctx.save_for_backward(gap)
-        return torch.dot(gap.reshape(-1), gap.reshape(-1))
-
-    @staticmethod
-    def backward(ctx: Any, *slopes: Any) -> Any:
-        return ctx.saved_tensors[0] * (2 * slopes[0])
+    A method that holds what it trains near something gives `descend` a ``spring`` instead, which costs less.
+    """
+    return 0.5 * trees.square_distance(_weights(w), _weights(anchor))
 
 
 def _weights(tree: Tree) -> tuple[Tensor, ...]:
