@@ -112,6 +112,13 @@ def test_the_sparse_perceptron_computes_the_dense_one_and_touches_only_the_words
     assert set(slope.coalesce().indices()[0].tolist()) == {1, 3, 6}
     assert torch.allclose(slope.to_dense().t(), dense.body[1].weight.grad, atol=1e-6)
     assert torch.allclose(first.bias.grad, dense.body[1].bias.grad, atol=1e-6)
+
+    def one(weights, sample):
+        return torch.func.functional_call(sparse, weights, (sample[None],)).logsumexp(1).sum()
+
+    weights = {name: leaf.detach() for name, leaf in sparse.named_parameters()}
+    each = torch.func.vmap(torch.func.grad(one), (None, 0))(weights, x)["body.1.weight"]
+    assert torch.allclose(each.sum(0), slope.to_dense(), atol=1e-6)
     with torch.random.fork_rng():
         torch.manual_seed(7)
         first.reset_parameters()

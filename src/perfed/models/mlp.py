@@ -55,14 +55,23 @@ class LinearOfCounts(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the weighted sums of the inputs that are not zero."""
-        if not (self.training and torch.is_grad_enabled()):
+        found = _nonzero(x) if self.training and torch.is_grad_enabled() else None
+        if found is None:
             return torch.addmm(self.bias, x, self.weight)
-        sample, column = x.nonzero(as_tuple=True)
+        sample, column = found
         starts = torch.searchsorted(sample, torch.arange(len(x), device=x.device))
         sums = functional.embedding_bag(
             column, self.weight, starts, mode="sum", sparse=True, per_sample_weights=x[sample, column]
         )
         return sums + self.bias
+
+
+def _nonzero(x: Tensor) -> tuple[Tensor, ...] | None:
+    """Return where inputs are not zero; nothing under vmap (single samples' slopes), where no shape may depend on values."""
+    try:
+        return x.nonzero(as_tuple=True)
+    except RuntimeError:
+        return None
 
 
 def amazon_mlp(shape: Sequence[int], classes: int, *, sparse: bool = False) -> Network:
