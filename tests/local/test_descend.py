@@ -157,8 +157,9 @@ def test_what_is_frozen_still_passes_slopes_on() -> None:
     assert gap(found, task.split(by_torch(module, shard(0).epochs(1), Budget(lr=0.1)))[0]) == 0
 
 
+@pytest.mark.parametrize("out_decay", [0.0, 0.1])
 @pytest.mark.parametrize("name", ["sgd", "momentum"])
-def test_sparse_slopes_of_an_embedding_equal_dense_ones(name: str) -> None:
+def test_sparse_slopes_of_an_embedding_equal_dense_ones(name: str, out_decay: float) -> None:
     tokens = keys.bits(keys.key(1), 60).reshape(12, 5) % 20
     data = Shard(tokens, Y[:12], torch.arange(12), lambda x, key: x, keys.key(0), 4, 3)
     start = {"words": keys.normal(keys.key(2), (20, 6)), "out": keys.normal(keys.key(3), (3, 6))}
@@ -169,7 +170,8 @@ def test_sparse_slopes_of_an_embedding_equal_dense_ones(name: str) -> None:
             z = F.embedding(batch.x, w["words"], sparse=sparse).mean(1)
             return F.cross_entropy(z @ w["out"].T, batch.y)
 
-        found.append(descend(loss, start, data.epochs(3), BUDGETS[name]))
+        decay = {"words": 0.0, "out": out_decay}.__getitem__
+        found.append(descend(loss, start, data.epochs(3), BUDGETS[name], decay=decay))
     assert gap(*found) < 1e-6 and gap(found[0], start) > 1e-2
     unseen = sorted(set(range(20)) - set(tokens.flatten().tolist()))
     assert unseen and torch.equal(found[0]["words"][unseen], start["words"][unseen])

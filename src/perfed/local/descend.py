@@ -3,22 +3,21 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import chain, count
-from typing import Any, TypeVar
+from itertools import chain
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from .. import trees
 from . import private
-from . import spring as springs
 from .axis import behind_the_axis, within_the_axis
 from .budget import Budget
 from .guard import guarded
 from .losses import proximal
 from .shard import Batch
 from .spring import Pull
-from .steps import Loss, down, moved
+from .steps import Loss, Step, stepper
 
 T = TypeVar("T")
 
@@ -86,7 +85,7 @@ def descend(
     batches = chain([first], batches)
     if first.guard is None and not private.stacked(first.key):
         pull = None if spring is None else Pull(spring[0], [x for x, m in zip(trees.leaves(spring[1]), moving, strict=True) if m])
-        return _eager(loss, start, old, moving, batches, _steps(budget, kept, pull))
+        return _eager(loss, start, old, moving, batches, stepper(budget, kept, pull))
     engine = guarded if first.guard is not None else behind_the_axis if private.VMAP else within_the_axis
     return engine(loss if spring is None else _sprung(loss, *spring), start, old, moving, kept, batches, budget)
 
@@ -135,7 +134,7 @@ def _eager(
     old: list[Tensor],
     moving: list[bool],
     batches: Iterable[Batch],
-    step: Callable[[list[Tensor], tuple[Tensor | None, ...]], None],
+    step: Step,
 ) -> T:
     """In place on private copies: one backward pass and one fused update per batch."""
     new = [leaf.detach().clone().requires_grad_(m) for leaf, m in zip(old, moving, strict=True)]
@@ -151,20 +150,3 @@ def _eager(
         with torch.no_grad():
             step(trained, slopes)
     return trees.map(torch.Tensor.detach, tree)
-
-
-def _steps(budget: Budget, decays: list[float], pull: Pull | None) -> Callable[[list[Tensor], tuple[Tensor | None, ...]], None]:
-    """Return what moves leaves in place along their slopes, step after step."""
-    if budget.optimizer == "sgd" and not budget.momentum:
-        if pull is not None:
-            return lambda trained, slopes: springs.step(pull, trained, slopes, decays, budget.lr)
-        if not any(decays):
-            return lambda trained, slopes: down(trained, slopes, budget.lr)
-    moments: list[Any] = [None] * len(decays)
-    number = count(1)
-
-    def step(trained: list[Tensor], slopes: tuple[Tensor | None, ...]) -> None:
-        whole = slopes if pull is None else tuple(springs.total(pull, trained, slopes))
-        moved(trained, whole, moments, decays, budget, next(number))
-
-    return step

@@ -15,7 +15,7 @@ from .. import keys, trees
 from ..errors import MethodError
 from .budget import Budget
 from .shard import Batch
-from .steps import Loss, down, moved
+from .steps import Loss, stepper
 
 T = TypeVar("T")
 
@@ -123,10 +123,9 @@ def guarded(
     """Descend with every sample's slope clipped, noise added to their sum, and the expected size of a batch as divisor."""
     new = [leaf.detach().clone() for leaf in old]
     tree, trained = trees.rebuild(shape, new), [leaf for leaf, m in zip(new, moving, strict=True) if m]
-    moments: list[Any] = [None] * len(trained)
-    plain = budget.optimizer == "sgd" and not budget.momentum and not any(decays)
+    step = stepper(budget, decays)
     each = _each(loss, tree, moving)
-    for step, batch in enumerate(batches, 1):
+    for batch in batches:
         guard = batch.guard
         assert guard is not None
         slopes = summed(each, trained, batch, guard.clip)
@@ -134,10 +133,7 @@ def guarded(
             for place, slope in enumerate(slopes):
                 drawn = guard.source.normal(f"{guard.taken} {place}", tuple(slope.shape)).to(slope)
                 slopes[place] = slope.add(drawn, alpha=guard.noise * guard.clip).div_(budget.batch_size)
-            if plain:
-                down(trained, tuple(slopes), budget.lr)
-            else:
-                moved(trained, tuple(slopes), moments, decays, budget, step)
+            step(trained, tuple(slopes))
     return trees.map(torch.Tensor.detach, tree)
 
 

@@ -1,21 +1,49 @@
 """Single steps along slopes, equal to those of ``torch.optim``: for one client in place, and as a formula."""
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from . import private
+from . import spring as springs
 from .budget import Budget
 from .shard import Batch
 
 Loss = Callable[[Any, Batch], Tensor]
+Slopes = tuple[Tensor | None, ...]
+Step = Callable[[list[Tensor], Slopes], None]  # moves leaves in place
 
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8  # Adam's published constants
 
 
-def down(trained: list[Tensor], slopes: tuple[Tensor | None, ...], lr: float) -> None:
+def stepper(budget: Budget, decays: list[float], pull: springs.Pull | None = None) -> Step:
+    """Return what moves leaves along their slopes, step after step: with decay, on a spring, with momentum or by Adam."""
+    if budget.optimizer == "sgd" and not budget.momentum:
+        if pull is not None:
+            return lambda trained, slopes: springs.step(pull, trained, slopes, decays, budget.lr)
+        return lambda trained, slopes: _down(trained, _decayed(trained, slopes, decays), budget.lr)
+    moments: list[Any] = [None] * len(decays)
+    number = count(1)
+
+    def step(trained: list[Tensor], slopes: Slopes) -> None:
+        whole = slopes if pull is None else tuple(springs.total(pull, trained, slopes))
+        _moved(trained, _decayed(trained, whole, decays), moments, budget, next(number))
+
+    return step
+
+
+def _decayed(trained: list[Tensor], slopes: Slopes, decays: list[float]) -> Slopes:
+    """Return slopes with the decay of the leaves that have one; the others' stay as sparse as they are."""
+    return tuple(
+        g if g is None or not d else (g.to_dense() if g.is_sparse else g).add(p, alpha=d)
+        for p, g, d in zip(trained, slopes, decays, strict=True)
+    )
+
+
+def _down(trained: list[Tensor], slopes: Slopes, lr: float) -> None:
     """Plain steps; a sparse slope (an embedding) touches only the rows of its batch."""
     dense = [(p, g) for p, g in zip(trained, slopes, strict=True) if g is not None and not g.is_sparse]
     private.add([p for p, _ in dense], [g for _, g in dense], -lr)
@@ -25,18 +53,10 @@ def down(trained: list[Tensor], slopes: tuple[Tensor | None, ...], lr: float) ->
             p.scatter_add_(0, where[:, None].expand_as(values), values * -lr)  # twice as fast as index_add_
 
 
-def moved(
-    trained: list[Tensor],
-    slopes: tuple[Tensor | None, ...],
-    moments: list[Any],
-    decays: list[float],
-    budget: Budget,
-    step: int,
-) -> None:
+def _moved(trained: list[Tensor], slopes: Slopes, moments: list[Any], budget: Budget, step: int) -> None:
     used = [i for i, g in enumerate(slopes) if g is not None]
     params = [trained[i] for i in used]
     dense = [g.to_dense() if g.is_sparse else g for g in slopes if g is not None]
-    dense = [g.add(p, alpha=decays[i]) if decays[i] else g for i, p, g in zip(used, params, dense, strict=True)]
     if budget.optimizer == "adam":
         for i, p, g in zip(used, params, dense, strict=True):
             p.copy_(stepped(p, g, moments, i, budget, torch.tensor(step, dtype=torch.float64)))
