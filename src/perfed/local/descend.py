@@ -16,8 +16,7 @@ from .budget import Budget
 from .guard import guarded
 from .losses import proximal
 from .shard import Batch
-from .spring import Pull
-from .steps import Loss, Step, stepper
+from .steps import Loss, Pull, Step, stepper
 
 T = TypeVar("T")
 
