@@ -42,6 +42,15 @@ def test_the_order_depends_on_key_stream_and_epoch_alone() -> None:
     assert sum(seen(shard(batch_size=7).epochs(1)), []) == sum(both[:5], [])  # the batch size only cuts it
 
 
+@pytest.mark.parametrize("length", [None, 7])
+def test_stored_order_is_that_of_the_rows_in_every_pass(length: int | None) -> None:
+    found = seen(shard(length=length, stored=True).epochs(2))
+    once = [list(range(at, min(at + 5, 73))) for at in range(50, 73, 5)]
+    assert found == (once * 3)[: 2 * (length or 5)]
+    assert seen(shard(21, even=True, stored=True).epochs(1)) == once[:4]
+    assert len({int(batch.key) for batch in shard(stored=True).epochs(2)}) == 10
+
+
 def test_every_step_has_a_key_of_its_own() -> None:
     found = [int(b.key) for b in shard().epochs(3)] + [int(b.key) for b in shard().epochs(3, "head")]
     assert len(set(found)) == 30

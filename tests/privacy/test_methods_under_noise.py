@@ -141,5 +141,8 @@ def test_what_cannot_be_promised_besides_is_refused() -> None:
     with pytest.raises(InputError, match="budget.balance=weights"):
         method = replace(find("fedavg")(), budget=Budget(balance="weights"))
         check(Privacy("sample"), method, net, net.params(), frozenset())
+    with pytest.raises(InputError, match="budget.order=stored: there every sample takes part"):
+        method = replace(find("fedavg")(), budget=Budget(order="stored"))
+        check(Privacy("sample"), method, net, net.params(), frozenset())
     with pytest.raises(MethodError, match="sums over features without noise"):
         check(Privacy("client"), find("spherefed")(calibrate=True), net, (), frozenset())

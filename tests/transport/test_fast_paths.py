@@ -1,5 +1,6 @@
 """What makes transports fast changes neither results nor counts."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -54,6 +55,16 @@ def test_rare_classes_weigh_more_also_along_an_axis_at_everyone_s_own_pace() -> 
         for m, make in ((method, Serial), (method, Stacked), (plain, Stacked))
     )
     assert gap(serial.states(), stacked.states()) <= 1e-5 < gap(other.states(), stacked.states())
+
+
+@pytest.mark.parametrize("steps", [None, 7])
+def test_samples_in_stored_order_stand_along_one_axis_too(steps: int | None) -> None:
+    plain = Budget(lr=0.1, batch_size=8, steps=steps, epochs=2)
+    method, other = (find("fedavg")(budget=each) for each in (replace(plain, order="stored"), plain))
+    data = federation(sizes=[23, 8, 3])
+    serial, stacked = (play(method, data, count=2, make=make) for make in (Serial, Stacked))
+    assert gap(serial.states(), stacked.states()) <= 1e-5
+    assert gap(serial.states(), play(other, data, count=2).states()) > 1e-4
 
 
 def test_padding_counts_the_steps_that_small_clients_wait() -> None:

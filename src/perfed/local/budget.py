@@ -19,6 +19,7 @@ class Budget:
         optimizer: ``sgd`` or ``adam``.
         balance: For labels of which some are rare: ``weights`` weighs each sample by how rare its class is at its client,
             ``samples`` draws every class of a client equally often.
+        order: Of a client's samples in a pass: ``shuffled`` anew each time, or always as they are ``stored``.
         steps: Batches of a pass, drawn without end from the samples in ever new orders; by default as many as the samples fill.
 
     Raises:
@@ -40,6 +41,7 @@ class Budget:
     weight_decay: float = 0.0  # pull of all weights towards zero
     optimizer: Literal["sgd", "adam"] = "sgd"  # whose state starts anew in every round
     balance: Literal["none", "weights", "samples"] = "none"  # rare classes weigh more, or are drawn as often as others
+    order: Literal["shuffled", "stored"] = "shuffled"  # of samples in a pass: new each time, or always that of the data
     steps: int | None = None  # batches of a pass, drawn without end; by default as many as a client's samples fill
 
     def __post_init__(self) -> None:
@@ -49,6 +51,12 @@ class Budget:
             raise InputError(f"budget.epochs must be at least 1, got {self.epochs}")
         if self.balance not in ("none", "weights", "samples"):
             raise InputError(f"budget.balance must be none, weights or samples, got '{self.balance}'")
+        if self.order not in ("shuffled", "stored"):
+            raise InputError(f"budget.order must be shuffled or stored, got '{self.order}'")
+        if self.order == "stored" and self.balance == "samples":
+            raise InputError(
+                "budget.balance=samples draws samples by chance, so there is no stored order; leave budget.order out"
+            )
         if self.steps is not None and self.steps < 1:
             raise InputError(f"budget.steps must be at least 1, got {self.steps}; leave it out for whole passes")
         if self.batch_size < 1:

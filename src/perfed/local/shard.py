@@ -83,6 +83,7 @@ class Shard:
         augment: Whether training samples are flipped, turned or cropped.
         length: Batches of a pass, where that is not as many as the samples fill.
         balance: Whether rare classes weigh more (``weights``) or are drawn as often as others (``samples``).
+        stored: Whether every pass visits the samples as they are stored, instead of in an order of its own.
         guard: What every step keeps to so that no sample is given away; then each sample takes part in a step by chance.
         least: Where clients are stacked, how many real rows the smallest of them has.
 
@@ -105,6 +106,7 @@ class Shard:
     augment: bool = False
     length: int | None = None  # batches of a pass that goes on and on through the samples
     balance: str = "none"  # "weights" or "samples": rare classes count as much as others
+    stored: bool = False  # every pass visits samples as they are stored
     guard: "Guard | None" = None  # what steps keep to under privacy=sample
     least: int = 1  # real rows of the smallest client that is stacked with this one
 
@@ -189,7 +191,7 @@ class Shard:
         pace = ((self.size + size - 1) // size).clamp(min=1)  # batches of a client's pass
         turns = keys.fold(self.key, stream, torch.arange(-(-count // -(-self.least // size)), device=device))
         within = torch.arange(len(self.rows), device=device) < self.size
-        orders = torch.where(within, keys.bits(turns[:, None], len(self.rows)), 2**63 - 1).argsort()
+        orders = torch.where(within, self._chance(turns[:, None]), 2**63 - 1).argsort()
         step = torch.arange(count, device=device)
         turn, step = step // pace, step % pace
         place = step[:, None] * size + torch.arange(size, device=device)
@@ -226,7 +228,7 @@ class Shard:
         return _in_pieces(lambda rows: see(self.inputs(self.x[rows], None)), self.rows)
 
     def _order(self, key: Tensor) -> tuple[Tensor, Tensor | None]:
-        bits = keys.bits(key, len(self.rows))
+        bits = self._chance(key)
         if self.balance == "samples":
             return self._evenly(keys.fold(key, "even")), None
         single = self.even and len(self.rows) % self.batch_size == 1
@@ -236,6 +238,11 @@ class Shard:
         place = torch.arange(len(self.rows), device=key.device)
         order = torch.where(place < self.size, bits, 2**63 - 1).argsort()
         return order, (place < self.size).float()
+
+    def _chance(self, key: Tensor) -> Tensor:
+        """Return numbers whose order is that in which samples are visited."""
+        bits = keys.bits(key, len(self.rows))
+        return torch.arange(len(self.rows), device=key.device).expand_as(bits) if self.stored else bits
 
     def _evenly(self, key: Tensor) -> Tensor:
         """Return as many places as there are samples, drawn with replacement so that every class comes equally often."""

@@ -40,5 +40,10 @@ def _check_samples(method: Method[Any, Any, Any, Any], task: Task) -> None:
             f"privacy=sample is refused with budget.balance={method.budget.balance}: it weighs samples by how many there are of "
             "each class, which is not noised; leave it at none"
         )
+    if method.budget.order != "shuffled":
+        raise InputError(
+            f"privacy=sample is refused with budget.order={method.budget.order}: there every sample takes part in a step by "
+            "chance; leave it out"
+        )
     if task.goal == "survival":
         raise InputError("privacy=sample is refused for survival: its loss compares the samples of a batch with each other")

@@ -28,7 +28,7 @@ _ELSEWHERE = (
 )
 # what version 0.1.0 did not have: at its default it leaves a digest as it was
 _SINCE = ("metrics", "choose", "protocol", "unseen", "join", "loss", "privacy", "admission", "suspend", "attack")
-_BUDGET_SINCE = ("steps", "balance")
+_BUDGET_SINCE = ("steps", "balance", "order")
 
 
 class Experiment(BaseModel):

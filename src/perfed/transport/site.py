@@ -78,7 +78,7 @@ class Site:
         """Return what a client trains on in a round."""
         budget = self.method.budget
         data = self.federation.shard(client, number, budget.batch_size, self.task.needs_pairs)
-        return replace(data, length=budget.steps, balance=budget.balance)
+        return replace(data, length=budget.steps, balance=budget.balance, stored=budget.order == "stored")
 
     def train(self, client: int, down: Tree, private: Private, number: int) -> tuple[Tree, Private, Tree]:
         """Return a client's answer, its next private state, and the answer before anything was withheld."""

@@ -155,6 +155,7 @@ class Stacked(Simulated):
             fed.augment,
             length=self.site.method.budget.steps,
             balance=self.site.method.budget.balance,
+            stored=self.site.method.budget.order == "stored",
             least=max(1, min(fed.sizes[i] for i in chunk)),
         )
 
