@@ -158,7 +158,8 @@ def _places(where: Sequence[str], ran: Sequence[Shown], note: str) -> str:
     whole = [c for c in columns if all(note in a.reduced for a in ran if a.column.label == c)]
     if sum(1 for a in ran if a.column.label in whole) == len(where):
         return ", ".join(whole)
-    return ", ".join(where[:6]) + (f" and {len(where) - 6} more" if len(where) > 6 else "")
+    names = list(dict.fromkeys(where))  # columns under two headings may have one name
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
 
 def records(recipe: Recipe, found: Sequence[Shown]) -> list[dict[str, Any]]:
