@@ -28,7 +28,7 @@ def test_every_agreement_stands_on_its_page() -> None:
 @pytest.mark.parametrize(
     ("kept", "recipe", "page", "heading", "cells"),
     [
-        ("papers", "gpfl/table2", "paper-gpfl", "gpfl/table2, HAR", 10),
+        ("papers", "gpfl/table2", "paper-gpfl", "gpfl/table2, HAR", 11),
         ("mixed", "gpfl/table2", "paper-gpfl", "gpfl/table2, HAR mixed", 3),
         ("papers", "gpfl/figure3", "paper-gpfl", "gpfl/figure3, Amazon Review", 10),
         ("papers", "gpfl/table3", "paper-gpfl", "gpfl/table3, Amazon Review and HAR", 38),

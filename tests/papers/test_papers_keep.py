@@ -54,6 +54,18 @@ def test_a_record_that_names_no_place_is_copied_byte_by_byte(tmp_path: Path, mon
             assert (run / name).read_bytes() == (tmp_path / "runs" / "cells" / run.name / name).read_bytes()
 
 
+def test_a_copy_of_a_run_that_has_gone_on_since_keeps_nothing_of_its_former_end(tmp_path: Path) -> None:
+    runs, kept = tmp_path / "runs", tmp_path / "kept"
+    said(*WORDS, *TINY, "--out", str(runs), "--keep", str(kept))
+    run = next((runs / "cells").glob("fedper-*"))
+    for ended in ("seed-1/final.json", "summary.json"):  # as if it were between its last round and its end
+        (run / ended).unlink()
+    first = said(*WORDS, "--show", "--out", str(runs), "--keep", str(kept))
+    assert not [name for name in ("seed-1/final.json", "summary.json") if (kept / "cells" / run.name / name).exists()]
+    assert (kept / "cells" / run.name / "seed-0/final.json").exists()
+    assert said(*WORDS, "--show", "--out", str(kept)).replace(str(kept), "") == first.replace(str(runs), "")
+
+
 def test_seeds_that_are_only_kept_cannot_go_on(tmp_path: Path) -> None:
     runs, kept = tmp_path / "runs", tmp_path / "kept"
     said(*WORDS, *TINY, "--out", str(runs), "--keep", str(kept))

@@ -152,6 +152,8 @@ class RunFolder:
         kept = {number: seed for number, seed in self.seeds.items() if seed.lines.read(0)}
         for number, seed in kept.items():
             seed.keep_record(target.add_seed(number))
+        if not self.summed:
+            (target.path / "summary.json").unlink(missing_ok=True)  # of a former copy: the run has gone on since
         changed = [
             self._copy(name, target, home, get, write)
             for name, get, write in (

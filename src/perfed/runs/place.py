@@ -139,10 +139,12 @@ class SeedFolder:
             "final.json",
             "transport.json",
             ORIGIN,
-            *(note.name for note in self.path.glob("attack-*.json")),
+            *sorted({note.name for folder in (self, target) for note in folder.path.glob("attack-*.json")}),
         ):
             if (self.path / name).exists():
                 put(target.path / name, (self.path / name).read_bytes())
+            else:  # of a former copy: the run has gone on since
+                (target.path / name).unlink(missing_ok=True)
         self.lines.pack(target.lines)
 
     @property
