@@ -30,17 +30,17 @@ def stepper(budget: Budget, decays: list[float], pull: Pull | None = None) -> St
     moments: list[Any] = [None] * len(decays)
     number = count(1)
     strength, anchors = (0.0, [None] * len(decays)) if pull is None else pull
-    courses = [pieces.Course(budget.lr, budget.momentum, d, strength, a) for d, a in zip(decays, anchors, strict=True)]
+    motions = [pieces.Motion(budget.lr, budget.momentum, d, strength, a) for d, a in zip(decays, anchors, strict=True)]
 
     def step(trained: list[Tensor], slopes: Slopes) -> None:
         rest, steps = [], next(number)
         for i, (p, g) in enumerate(zip(trained, slopes, strict=True)):
-            if budget.optimizer == "sgd" and pieces.pays(p, g, courses[i]):
-                moments[i] = pieces.move(p, g, moments[i], courses[i])
+            if budget.optimizer == "sgd" and pieces.pays(p, g, motions[i]):
+                moments[i] = pieces.move(p, g, moments[i], motions[i])
             elif g is not None or pull is not None:
                 rest.append(i)
         params = [trained[i] for i in rest]
-        along = _along(params, [slopes[i] for i in rest], [courses[i] for i in rest])
+        along = _along(params, [slopes[i] for i in rest], [motions[i] for i in rest])
         if budget.optimizer == "adam":
             for i, p, g in zip(rest, params, along, strict=True):
                 dense = g.to_dense() if g.is_sparse else g
@@ -51,19 +51,19 @@ def stepper(budget: Budget, decays: list[float], pull: Pull | None = None) -> St
     return step
 
 
-def _along(params: list[Tensor], slopes: list[Tensor | None], courses: list[pieces.Course]) -> list[Tensor]:
+def _along(params: list[Tensor], slopes: list[Tensor | None], motions: list[pieces.Motion]) -> list[Tensor]:
     """Return slopes with what springs and decay add to them; the others' stay as sparse as they are."""
-    on_springs = any(course.anchor is not None for course in courses)
-    found = _sprung(params, slopes, courses) if on_springs else [g for g in slopes if g is not None]
+    on_springs = any(motion.anchor is not None for motion in motions)
+    found = _sprung(params, slopes, motions) if on_springs else [g for g in slopes if g is not None]
     return [
-        (g.to_dense() if g.is_sparse else g).add(p, alpha=course.decay) if course.decay else g
-        for p, g, course in zip(params, found, courses, strict=True)
+        (g.to_dense() if g.is_sparse else g).add(p, alpha=motion.decay) if motion.decay else g
+        for p, g, motion in zip(params, found, motions, strict=True)
     ]
 
 
-def _sprung(params: list[Tensor], slopes: list[Tensor | None], courses: list[pieces.Course]) -> list[Tensor]:
-    found = private.gaps(params, [course.anchor for course in courses if course.anchor is not None])
-    private.scale(found, courses[0].strength)
+def _sprung(params: list[Tensor], slopes: list[Tensor | None], motions: list[pieces.Motion]) -> list[Tensor]:
+    found = private.gaps(params, [motion.anchor for motion in motions if motion.anchor is not None])
+    private.scale(found, motions[0].strength)
     dense = [(t, g) for t, g in zip(found, slopes, strict=True) if g is not None and not g.is_sparse]
     private.add([t for t, _ in dense], [g for _, g in dense], 1.0)
     for t, g in zip(found, slopes, strict=True):
