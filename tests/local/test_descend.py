@@ -13,7 +13,7 @@ from perfed import keys, trees
 from perfed.local import Batch, Budget, Shard, descend
 from perfed.local.descend import holding
 from perfed.local.losses import proximal
-from perfed.local.pieces import _PIECE, _WHOLE
+from perfed.local.spring import _PIECE
 from perfed.task import Task, cross_entropy
 from perfed.trees import Params
 
@@ -224,7 +224,7 @@ def test_stacked_clients_may_share_their_start() -> None:
     assert trees.equal(start, task.params())
 
 
-LONG = 2 * _PIECE + 77  # a leaf that moves piece by piece on a spring or with decay
+LONG = 2 * _PIECE + 77  # a leaf that moves piece by piece
 
 
 def spring_case(kind: str) -> tuple[Callable[[Params, Batch], Tensor], Params, Params]:
@@ -263,24 +263,3 @@ def test_what_is_held_stays_also_on_a_spring() -> None:
     free = lambda w, b: loss(w | {"long": start["long"]}, b)  # noqa: E731
     other = descend(free, rest, shard(0).epochs(1), Budget(lr=0.1), spring=(0.7, near))
     assert all(torch.equal(found[k], other[k]) for k in other)
-
-
-@pytest.mark.parametrize("name", ["decay", "momentum", "momentum and decay"])
-def test_long_leaves_take_the_steps_of_torch_optim_to_the_bit(name: str) -> None:
-    budget = BUDGETS[name]
-    start = {"long": keys.normal(keys.key(1), (_WHOLE + 77,)), "spare": keys.normal(keys.key(2), (LONG,))}
-    near = keys.normal(keys.key(3), (_WHOLE + 77,))
-    batches = list(shard(0).epochs(1))
-
-    def loss(w: Params, batch: Batch) -> Tensor:
-        return batch.x.mean() * (w["long"] - near).square().sum()
-
-    found = descend(loss, start, batches, budget)
-    leaf = start["long"].clone().requires_grad_()
-    steps = optimiser([leaf], budget)
-    for batch in batches:
-        steps.zero_grad()
-        loss({"long": leaf}, batch).backward()
-        steps.step()
-    assert len(batches) > 2 and not torch.equal(found["long"], start["long"])
-    assert torch.equal(found["long"], leaf.detach()) and torch.equal(found["spare"], start["spare"])

@@ -16,7 +16,8 @@ from .budget import Budget
 from .guard import guarded
 from .losses import proximal
 from .shard import Batch
-from .steps import Loss, Pull, Step, stepper
+from .spring import Pull
+from .steps import Loss, Step, stepper
 
 T = TypeVar("T")
 
