@@ -12,7 +12,7 @@ FILES = sorted(SRC.rglob("*.py"))
 
 # Each entry may import those to its right and those on later lines, never one before it.
 LAYERS = [
-    ["cli"],
+    ["__main__", "cli"],
     ["silos", "papers", "testing", "analysis", "watch"],
     ["api", "racing", "keywords", "results", "report", "shelf"],
     ["runs", "serving", "trackers"],

@@ -96,6 +96,8 @@ def test_help_and_reference_wait_for_nothing_heavy() -> None:
 
 def test_it_says_its_version() -> None:
     assert printed("--version").strip() == f"perfed {perfed.__version__}"
+    module = subprocess.run([sys.executable, "-m", "perfed", "--version"], capture_output=True, text=True, check=True)
+    assert module.stdout.strip() == f"perfed {perfed.__version__}"
 
 
 def test_the_shell_completes_settings_and_names() -> None:
