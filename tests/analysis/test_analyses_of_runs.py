@@ -85,6 +85,20 @@ def test_before_and_after_the_last_round_are_what_was_recorded(runs: dict[str, P
     assert found["accuracy_before"][-1] == pytest.approx(np.average(before["accuracy"], weights=before["count"]))
 
 
+def test_before_and_after_the_next_round_are_what_a_longer_run_records(runs: dict[str, Path], tmp_path: Path) -> None:
+    """Nothing was recorded right after training; the round that was not run is done from the last state."""
+    found = analyse(runs["bare"], "convergence")
+    last = Subject(runs["bare"]).lines[-1]["test"]
+    longer = {"method": "fedavg", "out": str(tmp_path), "rounds": 2, "after": True, "transport": "serial"}
+    after = Subject(experiment.run(setting.build({**longer, **DIGITS, "model": "mlp"})).path).lines[-1]["after"]
+    clients = found.values["clients"].values()
+    assert [own["before"] for own in clients] == last["accuracy"] and [own["after"] for own in clients] == after["accuracy"]
+    assert found.values["loss_after"] == pytest.approx([np.average(after["loss"], weights=after["count"])], abs=1e-5)
+    alone = analyse(runs["bare"], "convergence", client=1)
+    assert alone.values["clients"] == {"client 1": found.values["clients"]["client 1"]} and len(alone.rows) == 1
+    assert "after=true" in found.says[1] and found.figure is not None
+
+
 def test_classifiers_together_score_what_the_run_recorded(runs: dict[str, Path]) -> None:
     for run in ("dualfed", "fedpick", "fedcp"):
         subject = Subject(runs[run])
@@ -110,7 +124,6 @@ def test_one_client_may_be_looked_at_alone(runs: dict[str, Path]) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        ("convergence", {}, "after=true"),
         ("angle", {}, "snapshots=1"),
         ("pir", {}, "part of FedCP; .* is a run of FedAvg"),
         ("masks", {}, "part of FedCAC; .* is a run of FedAvg"),

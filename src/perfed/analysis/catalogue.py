@@ -28,7 +28,9 @@ CATALOGUE: dict[str, Study] = {
     ),
     "collaborators": Study("collaborators of FedCAC's clients per round", "exchanged:collaborators", "FedCAC, snapshots=N"),
     "communication": Study("MiB until a target accuracy", "recorded:bytes_to_target", "--target"),
-    "convergence": Study("accuracy and loss before and after local training", "recorded:before_and_after", "after=true"),
+    "convergence": Study(
+        "accuracy and loss before and after local training", "recorded:before_and_after", "after=true for a course"
+    ),
     "curves": Study("accuracy over rounds", "recorded:learning_curves"),
     "distribution": Study("samples per client and class", "recorded:label_bubbles"),
     "fairness": Study("spread of accuracy over clients", "recorded:spread"),

@@ -14,6 +14,7 @@ from .communication import cost_to_target
 from .convergence import convergence
 from .distribution import distribution
 from .fairness import fairness, gains
+from .redone import one_round
 from .result import Options, Result, percent, plain
 from .series import best, named, scored, weighted
 from .stability import drop, participation, swing
@@ -22,7 +23,9 @@ from .timing import timing
 
 
 def before_and_after(subject: Subject, options: Options) -> Result:
-    """Set accuracy and loss before local training beside those after it."""
+    """Set accuracy and loss before local training beside those after it; where nobody recorded the latter, do one round again."""
+    if not any(line.get("after") for line in subject.lines):
+        return one_round(subject, options)
     found = convergence(subject.lines)
     rounds, name = [float(number) for number in found.rounds], named(subject.lines)
     frames = [
