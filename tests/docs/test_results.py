@@ -30,8 +30,8 @@ def test_every_agreement_stands_on_its_page() -> None:
     [
         ("papers", "gpfl/table2", "paper-gpfl", "gpfl/table2, HAR", 11),
         ("mixed", "gpfl/table2", "paper-gpfl", "gpfl/table2, HAR mixed", 3),
-        ("papers", "gpfl/figure3", "paper-gpfl", "gpfl/figure3, Amazon Review", 10),
-        ("papers", "gpfl/table3", "paper-gpfl", "gpfl/table3, Amazon Review and HAR", 38),
+        ("papers", "gpfl/figure3", "paper-gpfl", "gpfl/figure3, Amazon Review", 11),
+        ("papers", "gpfl/table3", "paper-gpfl", "gpfl/table3, Amazon Review and HAR", 40),
         ("ordered", "gpfl/table2", "paper-gpfl", "gpfl/table2, HAR in the order of time", 2),
         ("papers", "fedpick/table2", "paper-fedpick", "fedpick/table2", 24),
         ("papers", "fedcac/table2", "paper-fedcac", "fedcac/table2", 5),
