@@ -45,11 +45,10 @@ def test_kept_records_show_the_digits_of_the_page(kept: str, recipe: str, page: 
     for one in show.answers(load(recipe), folder):
         if one.ours.mean is not None:
             found.setdefault(one.row.label, []).append(f"{one.ours.mean:.2f}")
-    printed = {
-        row: re.findall(r"(\d{1,2}\.\d\d)(?:\*\*)? \(", rest) for row, rest in re.findall(r"^\| ([\w-]+) \|(.*)$", text, re.M)
-    }
+    rows = re.findall(r"^\| ([\w-]+) \|(.*)$", text, re.M)
+    printed = [(row, own) for row, rest in rows if (own := re.findall(r"(\d{1,2}\.\d\d)(?:\*\*)? \(", rest))]
     assert sum(map(len, found.values())) == cells
-    assert {row: own for row, own in printed.items() if own} == found
+    assert len(printed) == len(found) and dict(printed) == found
 
 
 def test_every_table_names_the_code_that_made_it() -> None:
