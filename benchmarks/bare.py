@@ -241,7 +241,8 @@ class FedPick(FedAvg):
             mask = self.mask(z, True)
             common, own, rest = self.head(z), self.chosen(z * mask), self.rejected(z * (1 - mask))
             p, q, r = F.log_softmax(own, 1), F.log_softmax(common, 1), F.log_softmax(rest, 1)
-            lesson = ((p.exp() - q.exp()) * (p - q)).sum(1).mean()
+            p0, q0 = p.detach(), q.detach()
+            lesson = (p0.exp() * (p0 - q) + q0.exp() * (q0 - p)).sum(1).mean()
             loss = F.nll_loss(q, b) + F.nll_loss(p, b) + lesson + 0.001 * (r.exp() * r).sum(1).mean()
             down(loss, params)
 

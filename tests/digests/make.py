@@ -28,7 +28,7 @@ from perfed.transport import Pooled, Serial, Site, Store
 
 TABLE = Path(__file__).with_name("table.json")
 NETWORKS = {"plain": "mlp", "norm": "cnn_bn"}
-OPTIONS: dict[str, dict[str, Any]] = {"lgfedavg": {"warmup": 1}, "fedcac": {"narrowing": 10}}
+OPTIONS: dict[str, dict[str, Any]] = {"lgfedavg": {"warmup": 1}, "fedcac": {"narrowing": 10}, "fedpick": {"teachers": "moving"}}
 
 
 def cases() -> list[tuple[str, str]]:

@@ -39,7 +39,7 @@ def divergence(p: np.ndarray, q: np.ndarray) -> float:
     return float((np.exp(p) * (p - q)).sum(1).mean())
 
 
-def by_hand(p: Arrays, batch: Batch, *, soft: bool = False, fixed: bool = False, scope: str = "all") -> Arrays:
+def by_hand(p: Arrays, batch: Batch, *, soft: bool = False, fixed: bool = True, scope: str = "all") -> Arrays:
     """One step of one client on Eq. (15) with the weights 0.7, 0.3, 0.4 and temperature 2.
 
     Straight through: the mask is the hard one at ``p``, plus what the soft one has moved by since.
@@ -103,7 +103,7 @@ def test_two_rounds_by_hand() -> None:
     ("options", "reading"),
     [
         ({"selection": "soft"}, {"soft": True}),
-        ({"teachers": "fixed"}, {"fixed": True}),
+        ({"teachers": "moving"}, {"fixed": False}),
         ({"entropy_scope": "selector"}, {"scope": "selector"}),
     ],
 )

@@ -57,7 +57,7 @@ class FedPick(Method[Model, Model, Model, Model]):
     selection: Literal["hard", "soft", "none"] = "hard"  # masks of 0 and 1, in between, or no selector ("w/o PFSM")
     share_selector: bool = False  # whether selector and its two classifiers are averaged too ("Share PFSM")
     ensemble: Literal["logits", "probabilities", "global"] = "logits"  # what is served; "global" is "w/o Ensemble"
-    teachers: Literal["moving", "fixed"] = "moving"  # whether gradients of the mutual teaching reach the teaching side
+    teachers: Literal["fixed", "moving"] = "fixed"  # whether gradients of the mutual teaching reach the teaching side
     entropy_scope: Literal["all", "selector"] = "all"  # what the entropy loss trains: also the encoder, or not
     rule: str = "mean"  # how answers are averaged: by samples; uniform, median, trimmed:0.1
     norm: Norm = "local_all"
@@ -115,7 +115,7 @@ class FedPick(Method[Model, Model, Model, Model]):
 
     def _lesson(self, own: Tensor, common: Tensor, batch: Batch) -> Tensor:
         """Return what each classifier has to learn from the other: Eq. (13)."""
-        if self.teachers == "moving":
+        if self.teachers == "moving":  # without a bound: where they differ much, they are thrown past each other
             return divergence(own, common, batch) + divergence(common, own, batch)
         return divergence(own.detach(), common, batch) + divergence(common.detach(), own, batch)
 
