@@ -34,6 +34,7 @@ def test_every_agreement_stands_on_its_page() -> None:
         ("papers", "gpfl/table3", "paper-gpfl", "gpfl/table3, Amazon Review and HAR", 40),
         ("ordered", "gpfl/table2", "paper-gpfl", "gpfl/table2, HAR in the order of time", 2),
         ("papers", "fedpick/table2", "paper-fedpick", "fedpick/table2", 24),
+        ("papers", "fedpick/table4", "paper-fedpick", "fedpick/table4", 21),
         ("papers", "fedcac/table2", "paper-fedcac", "fedcac/table2", 5),
         ("papers", "pfllib/fmnist", "paper-fedcp", "pfllib/fmnist", 9),
     ],
@@ -45,10 +46,28 @@ def test_kept_records_show_the_digits_of_the_page(kept: str, recipe: str, page: 
     for one in show.answers(load(recipe), folder):
         if one.ours.mean is not None:
             found.setdefault(one.row.label, []).append(f"{one.ours.mean:.2f}")
-    rows = re.findall(r"^\| ([\w-]+) \|(.*)$", text, re.M)
+    rows = re.findall(r"^\| ([\w/ -]+) \|(.*)$", text, re.M)
     printed = [(row, own) for row, rest in rows if (own := re.findall(r"(\d{1,2}\.\d\d)(?:\*\*)? \(", rest))]
     assert sum(map(len, found.values())) == cells
     assert len(printed) == len(found) and dict(printed) == found
+
+
+@pytest.mark.parametrize(
+    ("kept", "recipe", "page"),
+    [
+        ("gpfl-decay", "gpfl/table2", "paper-gpfl"),
+        ("gpfl-magnitude", "gpfl/table2", "paper-gpfl"),
+        ("gpfl-start", "gpfl/table2", "paper-gpfl"),
+        ("fedpick-moving", "fedpick/table2", "paper-fedpick"),
+        ("fedpick-moving", "fedpick/table4", "paper-fedpick"),
+    ],
+)
+def test_records_of_a_variant_show_digits_that_the_page_quotes(kept: str, recipe: str, page: str) -> None:
+    folder = Path(__file__).parents[2] / "benchmarks" / "results" / kept / recipe.replace("/", "-")
+    text = (RESULTS / f"{page}.md").read_text(encoding="utf-8")
+    found = [f"{one.ours.mean:.2f}" for one in show.answers(load(recipe), folder) if one.ours.mean is not None]
+    assert found and kept in text
+    assert all(digits in text for digits in found), found
 
 
 def test_every_table_names_the_code_that_made_it() -> None:

@@ -257,6 +257,18 @@ def test_without_selector_it_is_fedbn() -> None:
     testing.check_reduces(FedPick(selection="none", budget=BUDGET), FedBN(rule="weighted", budget=BUDGET), *VIEWS, norm=True)
 
 
+@pytest.mark.parametrize("apart", [10.0, 100.0, 1000.0])
+def test_a_fixed_teacher_pulls_with_a_force_of_one_at_most_and_a_moving_one_without_a_bound(apart: float) -> None:
+    """Own scores undecided, common ones ``apart``: the slope of KL(own ‖ common) at the own ones grows with that distance."""
+    batch = Batch(torch.zeros(1, 1), torch.zeros(1, dtype=torch.int64), None, torch.tensor(0))
+    force = {}
+    for teachers in ("fixed", "moving"):
+        own, common = torch.zeros(1, 2, requires_grad=True), torch.tensor([[-apart, 0.0]], requires_grad=True)
+        lesson = FedPick(teachers=teachers)._lesson(own, common, batch)
+        force[teachers] = max(float(slope.abs().max()) for slope in torch.autograd.grad(lesson, (own, common)))
+    assert force["fixed"] <= 1 and force["moving"] == pytest.approx(apart / 4 + 0.5, rel=1e-3)
+
+
 def test_refusals() -> None:
     with pytest.raises(MethodError, match="temperature"):
         FedPick(temperature=0.0)
