@@ -11,6 +11,13 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 FRONT = (RESULTS / "index.md").read_text(encoding="utf-8")
 
 
+def kept_digits(kept: str, recipe: str) -> list[tuple[str, str]]:
+    """The rows and values that kept records show for a recipe."""
+    folder = Path(__file__).parents[2] / "benchmarks" / "results" / kept / recipe.replace("/", "-")
+    shown = show.answers(load(recipe), folder)
+    return [(one.row.label, f"{one.ours.mean:.2f}") for one in shown if one.ours.mean is not None]
+
+
 def test_every_study_is_on_the_front_page() -> None:
     linked = set(re.findall(r"\]\(([\w-]+\.md)", FRONT))
     assert linked == {path.name for path in RESULTS.glob("*.md")} - {"index.md"}
@@ -40,12 +47,10 @@ def test_every_agreement_stands_on_its_page() -> None:
     ],
 )
 def test_kept_records_show_the_digits_of_the_page(kept: str, recipe: str, page: str, heading: str, cells: int) -> None:
-    folder = Path(__file__).parents[2] / "benchmarks" / "results" / kept / recipe.replace("/", "-")
     text = (RESULTS / f"{page}.md").read_text(encoding="utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]
     found: dict[str, list[str]] = {}
-    for one in show.answers(load(recipe), folder):
-        if one.ours.mean is not None:
-            found.setdefault(one.row.label, []).append(f"{one.ours.mean:.2f}")
+    for row, digits in kept_digits(kept, recipe):
+        found.setdefault(row, []).append(digits)
     rows = re.findall(r"^\| ([\w/ -]+) \|(.*)$", text, re.M)
     printed = [(row, own) for row, rest in rows if (own := re.findall(r"(\d{1,2}\.\d\d)(?:\*\*)? \(", rest))]
     assert sum(map(len, found.values())) == cells
@@ -63,11 +68,9 @@ def test_kept_records_show_the_digits_of_the_page(kept: str, recipe: str, page: 
     ],
 )
 def test_records_of_a_variant_show_digits_that_the_page_quotes(kept: str, recipe: str, page: str) -> None:
-    folder = Path(__file__).parents[2] / "benchmarks" / "results" / kept / recipe.replace("/", "-")
-    text = (RESULTS / f"{page}.md").read_text(encoding="utf-8")
-    found = [f"{one.ours.mean:.2f}" for one in show.answers(load(recipe), folder) if one.ours.mean is not None]
+    text, found = (RESULTS / f"{page}.md").read_text(encoding="utf-8"), kept_digits(kept, recipe)
     assert found and kept in text
-    assert all(digits in text for digits in found), found
+    assert all(digits in text for _, digits in found), found
 
 
 def test_every_table_names_the_code_that_made_it() -> None:

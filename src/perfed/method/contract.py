@@ -68,6 +68,7 @@ class Method(Joins[Server, Down, Up, Mine], Guards[Down, Up], ABC, Generic[Serve
     crosses: ClassVar[str] = ""  # fields that go down | go up | stay, for lists that need no round to find out
     reveals: ClassVar[str] = ""  # what of the private state is uploaded as well, and why, if anything is
     counted: ClassVar[tuple[str, ...]] = ()  # fields of the private state that its paper counts as sent, though they are not
+    former: ClassVar[Mapping[str, Any]] = {}  # defaults that fields had in version 0.1.0, where they have others today
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -48,6 +48,7 @@ class FedPick(Method[Model, Model, Model, Model]):
     names_classes = "it compares probabilities of classes"
 
     cost = 1.2
+    former = {"teachers": "moving"}
 
     temperature: float = 1.0  # τ, of the mask; 10 for Digits-Five
     personal_loss: float = 1.0  # λ_lce, weight of the selected features' cross-entropy; 10 for Digits-Five

@@ -1,5 +1,6 @@
 """A setting that is a name with options or an object, and records made from plain options."""
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, get_args, get_type_hints
 
@@ -9,7 +10,7 @@ from .. import advice
 from ..data.samples import Samples
 from ..errors import InputError, suggest
 from ..evaluate.metrics import Metric, facts
-from ..methods import CATALOGUE
+from ..methods import CATALOGUE, find
 from . import code
 
 
@@ -49,6 +50,11 @@ class Choice(BaseModel):
         """The name as part of a folder's name."""
         name = self.name.rpartition(":")[2] if code.is_own(self.name) and ".py:" in self.name else self.name
         return name.replace("/", "_").replace(":", "_")
+
+
+def former(method: Choice) -> Mapping[str, Any]:
+    """Return the defaults that a method had in version 0.1.0, of fields that have others today."""
+    return find(method.name).former if method.name in CATALOGUE else {}
 
 
 def recorded(thing: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,11 +15,12 @@ from ..evaluate.metrics import CATALOGUE as METRICS
 from ..evaluate.metrics import refuse, select
 from ..local.budget import Budget
 from ..method import Method
+from ..methods import find
 from ..partition import Split
 from ..privacy import Privacy
 from ..sampling import Join, Sampling
 from . import code
-from .choice import Choice, name_of, record, recorded, sentence
+from .choice import Choice, former, name_of, record, recorded, sentence
 from .engine import Engine
 
 # what changes how a run is done, not what it is
@@ -170,6 +171,14 @@ class Experiment(BaseModel):
             return []
         return value if isinstance(value, list | tuple) else [value]
 
+    @field_validator("method")
+    @classmethod
+    def _written_down(cls, value: Choice) -> Choice:
+        """Name what version 0.1.0 did otherwise: a record that does not is one of before."""
+        then = former(value)
+        today = {f.name: f.default for f in fields(find(value.name)) if f.name in then} if then else {}
+        return value.model_copy(update={"options": today | value.options}) if then else value
+
     @field_validator("unseen", mode="before")
     @classmethod
     def _who(cls, value: Any) -> Any:
@@ -301,6 +310,9 @@ class Experiment(BaseModel):
         }
         spent = decisive["budget"].items()
         decisive["budget"] = {k: v for k, v in spent if k not in _BUDGET_SINCE or v != getattr(Budget(), k)}
+        if then := former(self.method):  # asks for what it asked for when it was the default
+            own = {k: v for k, v in self.method.options.items() if k not in then or v != then[k]}
+            decisive["method"] = self.method.model_copy(update={"options": own}).plain()
         return hashlib.sha256(json.dumps(decisive, sort_keys=True, default=str).encode()).hexdigest()
 
 

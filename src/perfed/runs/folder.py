@@ -44,7 +44,7 @@ class RunFolder:
             inside = [found.path.name for found in self.inside(self.path)]
             hint = f", but holds {', '.join(inside)}: name one" if inside else f": it has no {SETTINGS} and {MANIFEST}"
             raise RunError(f"'{self.path}' is no run{hint}")
-        found = parse.build(get_yaml(self.path / SETTINGS))
+        found = parse.recorded(get_yaml(self.path / SETTINGS))
         manifest = self.manifest
         earlier = {known["settings"] for known in manifest.get("earlier", ())}  # as it stood before the run was extended
         if found.digest() not in {manifest.get("settings"), *earlier}:

@@ -12,7 +12,7 @@ from .. import advice
 from ..disk import get_yaml
 from ..errors import InputError
 from ..federation import Federation
-from .choice import Choice
+from .choice import Choice, former
 from .experiment import Experiment
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -82,6 +82,14 @@ def value_of(text: str) -> Any:
 def build(raw: dict[str, Any]) -> Experiment:
     """Return the experiment that plain settings describe, or one sentence about the first thing that is wrong."""
     return Experiment(**{str(name): value for name, value in raw.items()})
+
+
+def recorded(raw: dict[str, Any]) -> Experiment:
+    """Return the experiment of a record: where it says nothing of a field whose default changed since, it had the former one."""
+    method = Choice.model_validate(raw["method"])
+    if then := former(method):
+        raw = {**raw, "method": {"name": method.name, **then, **method.options}}
+    return build(raw)
 
 
 def effective(raw: dict[str, Any]) -> None:

@@ -61,7 +61,7 @@ class Racer:
     def of(found: Mapping[str, Any]) -> "Racer":
         """Return what `plain` made plain."""
         spaces = {name: search.of(space) for name, space in found["search"].items()}
-        return Racer(found["name"], parse.build(found["settings"]), spaces)
+        return Racer(found["name"], parse.recorded(found["settings"]), spaces)
 
 
 @dataclass(frozen=True)
