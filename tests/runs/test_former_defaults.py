@@ -9,7 +9,7 @@ import pytest
 from perfed.disk import put_yaml
 from perfed.methods import CATALOGUE, find
 from perfed.runs import run
-from perfed.runs.experiment import Experiment
+from perfed.runs.experiment import SINCE, Experiment
 from perfed.runs.folder import RunFolder
 
 SMALL: dict[str, Any] = {"clients": 3, "partition": "iid", "data": {"name": "digits", "fraction": 0.1}, "model": "mlp"}
@@ -24,10 +24,38 @@ def end(folder: RunFolder) -> Any:
     return folder.seed(0).final["digest"]
 
 
-@pytest.mark.parametrize("name", [name for name in CATALOGUE if find(name).former])
+FIRST = [name for name in CATALOGUE if find(name).at_first]
+
+
+@pytest.mark.parametrize("name", [name for name in CATALOGUE if find(name).former or find(name).at_first])
 def test_a_former_default_is_that_of_a_field_and_not_todays(name: str) -> None:
-    today = {f.name: f.default for f in fields(find(name))}
-    assert all(key in today and today[key] != value for key, value in find(name).former.items())
+    today, then = {f.name: f.default for f in fields(find(name))}, {**find(name).former, **find(name).at_first}
+    assert all(key in today and today[key] != value for key, value in then.items())
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_a_record_of_the_first_version_goes_on_as_it_began(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What had other defaults then, and has not been named in records since, is told by what else such a record lacks."""
+    twice = {**DECIDED, "budget": {**DECIDED["budget"], "epochs": 2}}
+    then = {"name": name, **find(name).at_first}
+
+    def as_given(folder: RunFolder, experiment: Experiment) -> None:
+        plain = {k: v for k, v in experiment.plain().items() if k not in SINCE}
+        put_yaml(folder.path / "settings.yaml", plain | {"method": name})
+
+    silent = Experiment(method=name, rounds=1, **twice).digest()
+    with monkeypatch.context() as before:
+        before.setattr(RunFolder, "put_experiment", as_given)
+        before.setattr(Experiment, "digest", lambda _: silent)
+        path = run.run(Experiment(method=then, rounds=1, out=tmp_path / "before", **twice)).path
+    found = RunFolder(path)
+    assert found.experiment.method.options == find(name).at_first
+    whole = run.run(Experiment(method=then, rounds=2, out=tmp_path / "then", **twice))
+    today = run.run(Experiment(method=name, rounds=2, out=tmp_path / "today", **twice))
+    assert today.experiment.method.options == {}
+    longer = run.resume(found, rounds=2)
+    assert end(longer) == end(whole) != end(today)
+    assert RunFolder(path).experiment.method.options == find(name).at_first  # named from now on
 
 
 def test_a_record_of_before_goes_on_as_it_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ class Ditto(Method[Params, Params, Params, Params]):
 
     cost = 2.0
     home = ("personal",)
+    at_first = {"personal_epochs": 1}
 
     spring: float = 1.0  # λ, pull of the personal model towards the received one
     personal_epochs: int | None = None  # passes for the personal model; if none, the budget's

@@ -38,6 +38,7 @@ class FedAMP(Method[tuple[Params, ...], Params, Params, Params]):
         "ours: attention needs a model that the server has seen"
     )
 
+    at_first = {"spring": 1.0, "attention": 1000.0, "width": 0.1, "distance": "absolute"}
     reveals = "the client's own model, which the server compares and mixes with the others"
 
     def __post_init__(self) -> None:

@@ -26,6 +26,7 @@ class FedProx(Method[Params, Params, Params, tuple[()]]):
         "model is clipped and noised, its pull towards the received model with them"
     )
     search = {"spring": log(0.001, 1)}  # worth tuning, and in which range
+    at_first = {"spring": 0.001}
     newcomer = "the common model | serves it as it is, as everyone does | the paper's: there is nothing personal to fit"
 
     send = broadcast

@@ -57,6 +57,11 @@ def former(method: Choice) -> Mapping[str, Any]:
     return find(method.name).former if method.name in CATALOGUE else {}
 
 
+def at_first(method: Choice) -> Mapping[str, Any]:
+    """Return the defaults that a method had in version 0.1.0, of fields that records have not named ever since."""
+    return find(method.name).at_first if method.name in CATALOGUE else {}
+
+
 def recorded(thing: Any) -> dict[str, Any]:
     """Return what a record says of an object; a metric is its function and how it is read."""
     if isinstance(thing, Metric):

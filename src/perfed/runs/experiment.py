@@ -28,7 +28,7 @@ _ELSEWHERE = (
     *("transport", "workers", "device", "devices", "out", "name", "checkpoint", "snapshots", "keep", "memory", "track", "engine"),
 )
 # what version 0.1.0 did not have: at its default it leaves a digest as it was
-_SINCE = ("metrics", "choose", "protocol", "unseen", "join", "loss", "privacy", "admission", "suspend", "attack")
+SINCE = ("metrics", "choose", "protocol", "unseen", "join", "loss", "privacy", "admission", "suspend", "attack")
 _BUDGET_SINCE = ("steps", "balance", "order")
 
 
@@ -306,7 +306,7 @@ class Experiment(BaseModel):
         decisive = {
             name: value
             for name, value in self.plain().items()
-            if name not in (*_ELSEWHERE, "seeds") and not (name in _SINCE and getattr(self, name) == usual[name].default)
+            if name not in (*_ELSEWHERE, "seeds") and not (name in SINCE and getattr(self, name) == usual[name].default)
         }
         spent = decisive["budget"].items()
         decisive["budget"] = {k: v for k, v in spent if k not in _BUDGET_SINCE or v != getattr(Budget(), k)}

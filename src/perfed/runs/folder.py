@@ -44,12 +44,13 @@ class RunFolder:
             inside = [found.path.name for found in self.inside(self.path)]
             hint = f", but holds {', '.join(inside)}: name one" if inside else f": it has no {SETTINGS} and {MANIFEST}"
             raise RunError(f"'{self.path}' is no run{hint}")
-        found = parse.recorded(get_yaml(self.path / SETTINGS))
+        raw = get_yaml(self.path / SETTINGS)
+        found = parse.recorded(raw)
         manifest = self.manifest
         earlier = {known["settings"] for known in manifest.get("earlier", ())}  # as it stood before the run was extended
         if found.digest() not in {manifest.get("settings"), *earlier}:
             raise RunError(f"'{self.path / SETTINGS}' was changed after the run began; start a new run instead")
-        return found
+        return parse.of_its_version(raw, found)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from .. import advice
 from ..disk import get_yaml
 from ..errors import InputError
 from ..federation import Federation
-from .choice import Choice, former
-from .experiment import Experiment
+from .choice import Choice, at_first, former
+from .experiment import SINCE, Experiment
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -90,6 +90,15 @@ def recorded(raw: dict[str, Any]) -> Experiment:
     if then := former(method):
         raw = {**raw, "method": {"name": method.name, **then, **method.options}}
     return build(raw)
+
+
+def of_its_version(raw: dict[str, Any], experiment: Experiment) -> Experiment:
+    """Return the experiment of a record as version 0.1.0 understood it, if that wrote it: it knew none of the settings since."""
+    then = {} if any(name in raw for name in SINCE) else at_first(experiment.method)
+    if not then:
+        return experiment
+    method = experiment.method.model_copy(update={"options": {**then, **experiment.method.options}})
+    return experiment.but(method=method)
 
 
 def effective(raw: dict[str, Any]) -> None:

@@ -150,7 +150,7 @@ def extend(folder: RunFolder, rounds: int) -> None:
         return
     after, manifest = before.but(rounds=rounds), folder.manifest
     folder.unsum()
-    earlier = [*manifest.get("earlier", ()), {"settings": before.digest(), "rounds": before.rounds}]
+    earlier = [*manifest.get("earlier", ()), {"settings": manifest["settings"], "rounds": before.rounds}]
     folder.put_manifest(manifest | {"settings": after.digest(), "earlier": earlier})
     folder.put_experiment(after)
 
