@@ -48,6 +48,11 @@ def deployed(folder: Path, ordinary: bool) -> Iterator[Loopback]:
 
 QUICK = pytest.param(False, marks=pytest.mark.xdist_group("quick"), id="quick")  # one deployment each, in one process
 ORDINARY = pytest.param(True, marks=pytest.mark.xdist_group("supernode"), id="supernode")
+WAYS = [  # the way is the same for every method; the quick silos have them all
+    pytest.param(ordinary, method, marks=pytest.mark.xdist_group(name), id=f"{name}-{method}")
+    for name, ordinary, methods in (("quick", False, METHODS), ("supernode", True, ("fedavg", "fedcp")))
+    for method in methods
+]
 
 
 @pytest.fixture(scope="module", params=[QUICK, ORDINARY])
@@ -62,10 +67,8 @@ def same(place: Loopback, seed: Path, out: Path) -> None:
     assert lines(seed) == lines(reference)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("place", "method"), WAYS, indirect=["place"])
 def test_a_method_gives_the_bits_of_serial(place: Loopback, tmp_path: Path, method: str) -> None:
-    if place.ordinary and method not in ("fedavg", "fedcp"):
-        pytest.skip("the way is the same for every method; the quick silo has them all")
     large = {"budget": {"batch_size": 100, "lr": 0.05}} if method == "dualfed" else {}  # its projector's BatchNorm needs it
     place.experiment(method=method, **large)
     same(place, place.run(), tmp_path)
