@@ -35,13 +35,13 @@ SAID = {  # of what has no line of its own in the source
 }
 EXAMPLES = {
     "attack.name": "sign", "attack.strength": "2",
-    "budget.steps": "100", "clients": "10", "data": "csv:patients.csv", "data.categories": "ward,stage",
+    "budget.steps": "100", "checkpoint": "300", "clients": "10", "data": "csv:patients.csv", "data.categories": "ward,stage",
     "data.client": "hospital", "data.columns": "columns.json", "data.decimal": ",", "data.domains": "art_painting,photo",
     "data.drop": "patient,comment", "data.label": "diagnosis", "data.missing": "-999,unknown", "data.scale": "client",
     "data.size": "64", "data.standardise": "hospital,hospital", "data.task": "regression", "data.test": "is_test",
     "data.text": "review", "device": "cuda", "devices": "cuda:0,cuda:1",
     "engine.gpus": "0.25", "engine.memory": "8", "inputs.mean": "60,120,0.5", "inputs.size": "32", "inputs.std": "10,20,0.1",
-    "keep": "best", "method": "fedcp", "method.step": "0.01", "model": "cnn",
+    "keep": "best", "method": "fedcp", "method.personal_epochs": "2", "method.step": "0.01", "model": "cnn",
     "model.adapters": "query,value", "model.alpha": "16", "model.rank": "8", "model.sha256": "9f86d081884c7d65",
     "model.features": "128", "model.hidden": "128,64",
     "model.projector": "256", "model.weights": "resnet18.pth", "name": "first-try", "norm": "local_all", "out": "results",

@@ -80,7 +80,8 @@ class Experiment(BaseModel):
         devices: where the pooled transport trains, one worker each, such as ``cuda:0,cuda:1``; the server stays on the CPU.
         out: the folder in which run folders are made.
         name: of the run's folder; by default method, data and a hash.
-        checkpoint: seconds between checkpoints; 0 writes one every round.
+        checkpoint: seconds between checkpoints; 0 writes one every round; by default 30, and more where writing takes long, so
+            that it takes no more than a twentieth of the time.
         snapshots: rounds between states kept for analyses; 0 keeps none besides ``keep``.
         keep: which state a finished run leaves on disk: the ``last``, the ``best`` on validation data, or ``none``.
         memory: GiB of private states held in memory before they go to files.
@@ -138,7 +139,7 @@ class Experiment(BaseModel):
     devices: tuple[str, ...] = ()  # of the pooled transport: one worker on each, such as cuda:0,cuda:1
     out: Path = Path("runs")  # the folder in which run folders are made
     name: str | None = None  # of the run's folder; None: method, data and a hash
-    checkpoint: float = 30.0  # seconds between checkpoints; 0 writes one every round
+    checkpoint: float | None = None  # seconds between checkpoints, 0: every round; None: 30, more where writing takes long
     snapshots: int = 0  # rounds between states kept for analyses; 0 keeps none besides keep
     keep: Literal["last", "best", "none"] = "last"  # which state a finished run leaves on disk; best is chosen on validation data
     memory: float = 4.0  # GiB of private states held in memory before they go to files
@@ -210,7 +211,7 @@ class Experiment(BaseModel):
             raise InputError("series=after reports tests right after local training; it needs after=true")
         if self.suspend < 0:
             raise InputError(f"suspend is a number of refused uploads in a row, 0 for never, got {self.suspend}")
-        if self.checkpoint < 0 or self.memory <= 0:
+        if (self.checkpoint or 0) < 0 or self.memory <= 0:
             raise InputError("checkpoint (seconds) must not be negative and memory (GiB) must be positive")
         return self
 

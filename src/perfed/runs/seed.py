@@ -25,6 +25,13 @@ from .states import digest, read_state
 OnRound = Callable[[int, Round], None]  # seed, what the round produced
 Stop = Callable[[Sequence[dict[str, Any]]], dict[str, Any] | None]  # a seed's lines so far → why it is to end here, if so
 
+_PAUSE, _SHARE = 30.0, 0.05  # seconds between checkpoints where nobody said how many; of the time, what writing may take
+
+
+def pause_after(asked: float | None, spent: float) -> float:
+    """Return the seconds to the next checkpoint after one that took so many to write: those asked for, or few writes in all."""
+    return max(_PAUSE, spent * (1 / _SHARE - 1)) if asked is None else asked
+
 
 class Desk:
     """What a seed writes down besides its rounds; a deployment's server has more to say, and states that are elsewhere."""
@@ -128,7 +135,7 @@ class Seed:
 
         ``stop`` looks at the rounds so far; when it has a reason, the seed ends there.
         """
-        asked, saved = self.made.experiment, time.monotonic()
+        asked, saved, pause = self.made.experiment, time.monotonic(), pause_after(self.made.experiment.checkpoint, 0.0)
         began, last = perf_counter(), self.first
         lines = list(self.lines) if stop else []
         self.stopped = (stop(lines) if stop and lines else None) or (self.purse.empty(self.first) if self.first else None)
@@ -146,10 +153,12 @@ class Seed:
                     lines.append(line)
                     self.stopped = stop(lines)
                 self.stopped = self.stopped or (self.purse.empty(done.number) if done.number < asked.rounds else None)
-                due = self.desk.often or time.monotonic() - saved >= asked.checkpoint or done.number == asked.rounds
+                due = self.desk.often or time.monotonic() - saved >= pause or done.number == asked.rounds
                 if done.number and (due or self.stopped):
+                    before = time.monotonic()
                     self._save(done.number)
                     saved = time.monotonic()
+                    pause = pause_after(asked.checkpoint, saved - before)
                 if self.folder is not None and asked.snapshots and done.number % asked.snapshots == 0:
                     self.folder.keep(done.number, done.server, self.store)
                 if on_round:
