@@ -31,6 +31,11 @@ def ruled(title: str, rule: str, usual: str) -> str:
     return title if same else f"{title} ({rule})"
 
 
+def minus(number: float, digits: int) -> str:
+    """Return ``0.31`` or ``−0.31``; what rounds to nothing has no minus."""
+    return signed(number, digits).removeprefix("+")
+
+
 def signed(number: float, digits: int) -> str:
     """Return ``+0.31`` or ``−0.31``; what rounds to nothing has no minus."""
     text = f"{abs(number):.{digits}f}"

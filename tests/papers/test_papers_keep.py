@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from perfed.cli.commands import app
 from perfed.errors import RunError
+from perfed.runs.proof import anew
 from perfed.runs.verify import verify
 
 WORDS = ["paper", "fedcp/table2", "--only", "mnist-dirichlet,fedavg,fedper"]
@@ -43,6 +44,37 @@ def test_what_is_kept_shows_the_same_digits_in_less_room(tmp_path: Path) -> None
         assert verify(run).state == "proved"
         ends = [json.loads((place / "cells" / run.name / "seed-1/final.json").read_text())["chain"] for place in (runs, kept)]
         assert json.loads((run / "seed-1/origin.json").read_text())["copied"] == ends[0] != ends[1]
+
+
+def test_no_place_of_this_machine_is_kept_even_where_the_runs_have_moved_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [*WORDS, *TINY, "--out", str(tmp_path / "first" / "runs"), "--keep", str(tmp_path / "it's" / "kept")]
+    monkeypatch.setattr("sys.argv", ["perfed", *words])
+    said(*words)
+    moved = (tmp_path / "first").rename(tmp_path / "then") / "runs"
+    kept = tmp_path / "again"
+    said(*WORDS, "--show", "--out", str(moved), "--keep", str(kept))
+    texts = {path: path.read_text() for path in kept.rglob("*") if path.suffix in (".json", ".yaml")}
+    assert not [path for path, text in texts.items() if str(tmp_path.parent) in text]
+    for run in (kept / "cells").iterdir():
+        assert "--out runs --keep kept" in texts[run / "manifest.json"] and "out: runs/cells\n" in texts[run / "settings.yaml"]
+        assert verify(run).state == "proved"
+
+
+def test_a_copy_of_a_copy_names_the_end_of_the_first_record(tmp_path: Path) -> None:
+    runs, kept, again = tmp_path / "runs", tmp_path / "kept", tmp_path / "again"
+    said(*WORDS, *TINY, "--out", str(runs), "--keep", str(kept))
+    for manifest in (kept / "cells").glob("*/manifest.json"):  # as a version kept it that left a place there
+        manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"command": f"perfed paper --keep {kept}"}))
+        for number in (0, 1):
+            anew(manifest.parent / f"seed-{number}")
+    said(*WORDS, "--show", "--out", str(kept), "--keep", str(again))
+    for run in (again / "cells").iterdir():
+        first = json.loads((runs / "cells" / run.name / "seed-1/final.json").read_text())["chain"]
+        assert verify(run).state == "proved"
+        assert json.loads((run / "seed-1/origin.json").read_text())["copied"] == first
+        assert str(kept) not in (run / "manifest.json").read_text()
 
 
 def test_a_record_that_names_no_place_is_copied_byte_by_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..units import signed
+from ..units import minus, signed
 
 if TYPE_CHECKING:
     from .show import Shown
@@ -89,9 +89,9 @@ def interval(points: Sequence[Point]) -> list[float]:
 
 def sentence(entry: Mapping[str, Any]) -> str:
     """Say in words how far a column agrees with the paper."""
-    low, high = entry["interval"]
+    found, low, high = (minus(value, 2) for value in (entry["spearman"], *entry["interval"]))
     said = (
-        f"rank correlation with the paper {entry['spearman']:.2f} (95 % interval {low:.2f} to {high:.2f}, {entry['rows']} rows), "
+        f"rank correlation with the paper {found} (95 % interval {low} to {high}, {entry['rows']} rows), "
         f"ours {signed(entry['difference'], 2)} on average; "
     )
     if entry["deviation"] is None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +110,7 @@ def _column(recipe: Recipe, name: str) -> str:
 
 def _curves(found: Sequence["Shown"]) -> list[Section]:
     """Draw the runs that share their clients' data in one frame each."""
-    together: dict[str, tuple[str, list[Record]]] = {}
+    together: dict[str, tuple[str, list[tuple[Shown, Record]]]] = {}
     seen: set[Path] = set()
     for answer in found:
         if answer.run is None or answer.ours.rounds < 2 or answer.run.resolve() in seen:
@@ -117,14 +118,23 @@ def _curves(found: Sequence["Shown"]) -> list[Section]:
         seen.add(answer.run.resolve())
         run = read(answer.run)
         name = str(run.settings.get("data") if not isinstance(run.settings.get("data"), dict) else run.settings["data"]["name"])
-        together.setdefault(repr([run.settings.get(key) for key in SPLIT]), (name, []))[1].append(run)
+        together.setdefault(repr([run.settings.get(key) for key in SPLIT]), (name, []))[1].append((answer, run))
     parts: list[tuple[str, Any]] = []
-    for name, runs in together.values():
+    for name, drawn in together.values():
+        runs = [replace(run, called=called) for called, (_, run) in zip(_called([a for a, _ in drawn]), drawn, strict=True)]
         series = options(runs)["series"]
         what = "right after local training" if series == "after" else "of the model every client would serve"
         picture = figures.curves(runs, series=series, figure=options(runs)["report"], width=WIDTH)
         parts.append(("figure", Picture(picture, f"{name}, {_partition(runs[0])}: test accuracy {what}, round by round.")))
     return [Section("curves", "Curves", parts)]
+
+
+def _called(found: Sequence["Shown"]) -> list[str]:
+    """Return what the table calls the cells of one frame: their rows, their columns, or both, whatever tells them apart."""
+    for names in ([a.row.label for a in found], [a.column.label for a in found]):
+        if len(set(names)) == len(names):
+            return names
+    return [f"{a.row.label}, {a.column.label}" for a in found]
 
 
 def _partition(run: Record) -> str:

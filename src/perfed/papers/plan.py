@@ -6,6 +6,7 @@ from typing import Any
 
 from ..errors import DataError, InputError
 from ..partition import PARTITIONS
+from ..reference import plain
 from ..runs import parse
 from ..runs.experiment import Experiment
 from .choose import choose
@@ -208,7 +209,7 @@ def _reduced(recipe: Recipe, published: Flat, made: Experiment, said: str, named
         elif key == "data.size":
             notes.append(f"{'pictures as they are' if after is None else after} instead of {before} pixels")
         else:
-            notes.append(f"{key} {after}" + ("" if before is None else f" instead of {before}"))
+            notes.append(f"{key} {plain(after)}" + ("" if before is None else f" instead of {plain(before)}"))
     if len(made.seeds) < len(published["seeds"]):
         notes.append(f"{len(made.seeds)} of {len(published['seeds'])} seeds")
     domains = made.data.options.get("domains")

@@ -1,6 +1,7 @@
 """Figures that compare runs: curves over rounds, gains and accuracies of every client, and what a run costs."""
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 CROWD = 8  # more lines than this cannot be told apart in one frame
+LETTERS = 14  # of a panel's title that fit into an inch
 POINTS = 200  # per line; more are not visible at the width of a page
 AXIS = {
     "weighted": "{}, weighted by samples (%)",
@@ -223,13 +225,15 @@ def _panels(
     """One panel per method, in front of the range of all methods, with Local and FedAvg to compare with."""
     wide = 5
     high = -(-len(runs) // wide)
-    page, axes = sheet(width, 0.6 + 1.35 * high, nrows=high, ncols=wide, sharex=True, sharey=True, squeeze=False)
+    titles = [fill(name, int(LETTERS * width / wide)) for name in labels(runs)]
+    tall = 1.35 + 0.14 * max(title.count("\n") for title in titles)
+    page, axes = sheet(width, 0.6 + tall * high, nrows=high, ncols=wide, sharex=True, sharey=True, squeeze=False)
     chosen = looks([run.method for run in runs])
     shared = min((line[0] for line in lines), key=lambda rounds: float(rounds[-1]))
     stack = np.stack([np.interp(shared, rounds, mean) for rounds, mean, _ in lines])
     anchors = [number for number, run in enumerate(runs) if run.method in ("local", "fedavg")]
     line = LOOKS["majority"]
-    for number, (axis, name) in enumerate(zip(axes.flat, labels(runs), strict=False)):
+    for number, (axis, name) in enumerate(zip(axes.flat, titles, strict=False)):
         axis.fill_between(shared, stack.min(0), stack.max(0), color="#ececec", lw=0, label="range of all methods")
         for anchor in anchors:
             if anchor != number:

@@ -34,6 +34,7 @@ class Record:
     manifest: Mapping[str, Any]
     rounds: Mapping[int, list[dict[str, Any]]]
     clients: Mapping[int, dict[str, Any]]
+    called: str = ""  # what tables and figures write for it, where that is not for them to find
     known: dict[tuple[str, ...], dict[str, Any]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -107,9 +108,12 @@ def options(runs: Sequence[Record]) -> dict[str, str]:
 
 
 def labels(runs: Sequence[Record]) -> list[str]:
-    """Return one distinct name per run: its method, and where that repeats, what it sets unlike the others."""
+    """Return one distinct name per run: what it is called, else its method and, where that repeats, what it sets apart."""
     names = []
     for run in runs:
+        if run.called:
+            names.append(run.called)
+            continue
         twins = [other for other in runs if other.method == run.method]
         apart, values = differing(twins), flat(run.settings)
         name = title(run.method) if "method.rule" in apart else label(run.method, values.get("method.rule"))

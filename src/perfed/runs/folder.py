@@ -1,5 +1,6 @@
 """A run on disk: the only place that knows its files' names, and how each is written, read and locked."""
 
+import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -197,16 +198,36 @@ class RunFolder:
         shutil.rmtree(other.path)
 
 
-def nameless(content: Any, home: Path) -> Any:
-    """Return a record's content with a folder's name where its place on this machine stood."""
+_PLACES = {"out": 2, "run": 3}  # what in a record is a place, and how many names of it stay
+
+
+def nameless(content: Any, home: Path, what: str = "") -> Any:
+    """Return a record's content with folders' names where their places on this machine stood; ``what`` is the key of a text."""
     if isinstance(content, dict):
-        return {key: nameless(value, home) for key, value in content.items()}
+        return {key: nameless(value, home, key) for key, value in content.items()}
     if isinstance(content, list):
-        return [nameless(value, home) for value in content]
+        return [nameless(value, home, what) for value in content]
     if isinstance(content, str):
         for place in {str(home.absolute()), str(home.resolve())}:
             content = content.replace(place, home.resolve().name)
+        if what in _PLACES and Path(content).is_absolute():  # where it was when the run began
+            return "/".join(Path(content).parts[-_PLACES[what] :]).lstrip("/")
+        if what == "command" and "/" in content:
+            return _without_places(content)
     return content
+
+
+def _without_places(command: str) -> str:
+    """Return a command with the last names of the places that it gives in full."""
+    try:
+        before = shlex.split(command)
+    except ValueError:  # a quote without its other half
+        before = command.split(" ")
+    words = []
+    for word in before:
+        option, mark, place = word.partition("=") if "=" in word else ("", "", word)
+        words.append(f"{option}{mark}{Path(place).name}" if Path(place).is_absolute() else word)
+    return command if words == before else shlex.join(words)
 
 
 class CompareFolder:

@@ -62,13 +62,13 @@ def sealed(seed: Path, lines: Lines, final: Mapping[str, Any]) -> dict[str, Any]
 
 
 def anew(seed: Path) -> None:
-    """Chain a copied record anew, around a manifest that was changed; its beginning names the end of the chain it was."""
+    """Chain a copied record anew, around a manifest that was changed; its beginning names the end of its first chain."""
     lines, final = Lines(seed / "rounds.jsonl"), seed / FINAL
     links = lines.links()
     if not lines.chained:
         return
     origin = get_object(seed / ORIGIN) | {"manifest": _stable(formed(seed.parent / MANIFEST, forms.MANIFEST))}
-    put_json(seed / ORIGIN, origin | {"copied": links[-1].chain})
+    put_json(seed / ORIGIN, {"copied": links[-1].chain} | origin)  # a copy of a copy names the first
     head = lines.rewrite([link.record for link in links])
     if final.exists():
         note = _without(get_object(final), "seal") | {chain.FIELD: head}
