@@ -62,6 +62,7 @@ def test_kept_records_show_the_digits_of_the_page(kept: str, recipe: str, page: 
     ("kept", "recipe", "page"),
     [
         ("gpfl-decay", "gpfl/table2", "paper-gpfl"),
+        ("gpfl-decay", "pfllib/fmnist", "paper-fedcp"),
         ("gpfl-magnitude", "gpfl/table2", "paper-gpfl"),
         ("gpfl-start", "gpfl/table2", "paper-gpfl"),
         ("fedpick-moving", "fedpick/table2", "paper-fedpick"),
