@@ -4,6 +4,7 @@ import csv
 import json
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -170,6 +171,19 @@ def test_every_number_says_where_it_comes_from(tmp_path: Path) -> None:
     assert begun.startswith("Begun with the code of ") and begun.endswith("(2 runs).")
     show.write(papers.load("fedcp/table2"), answers, tmp_path / "fedcp-table2")
     assert measured in (tmp_path / "fedcp-table2" / "table.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("cells", "called"),
+    [
+        ([("FedPick", "MM"), ("w/o PFSM", "MM")], ["FedPick", "w/o PFSM"]),
+        ([("FedCP", "λ = 1"), ("FedCP", "λ = 5")], ["λ = 1", "λ = 5"]),
+        ([("FedCP", "a"), ("FedCP", "b"), ("FedAvg", "a")], ["FedCP, a", "FedCP, b", "FedAvg, a"]),
+    ],
+)
+def test_curves_are_called_as_the_table_calls_their_cells(cells: list[tuple[str, str]], called: list[str]) -> None:
+    found: Any = [SimpleNamespace(row=SimpleNamespace(label=row), column=SimpleNamespace(label=at)) for row, at in cells]
+    assert page.names(found) == called
 
 
 def test_a_picture_that_cells_share_is_shown_once(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Figures: what is drawn, and that a file repeats bit for bit."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -93,6 +94,20 @@ def test_many_methods_get_a_panel_each(make_run, tmp_path):
         make_run(f"many/{method}", method, clients=2, rounds=3)
     page = figures.curves(gather([tmp_path / "many"]))
     assert [axis.get_title(loc="left") for axis in page.axes if axis.get_visible()] == [title(name) for name in methods]
+
+
+def test_long_names_of_variants_stay_within_their_panels(make_run, tmp_path):
+    for number in range(figures.CROWD + 1):
+        given = {"personal_loss": 10.0 + number, "entropy": 0.001 * number, "distil": 10.0 - number}
+        make_run(f"many/{number}", "fedpick", clients=2, rounds=3, options=given)
+    page = figures.curves(gather([tmp_path / "many"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # matplotlib warns where titles leave panels no room
+        page.draw_without_rendering()
+    shown = [axis for axis in page.axes if axis.get_visible()]
+    boxes = [(axis.get_window_extent(), axis._left_title.get_window_extent()) for axis in shown]
+    assert all("distil" in axis.get_title(loc="left") for axis in shown)
+    assert all(said.width < 1.1 * panel.width for panel, said in boxes)
 
 
 def test_long_runs_are_thinned_and_keep_their_ends(make_run):

@@ -121,7 +121,7 @@ def _curves(found: Sequence["Shown"]) -> list[Section]:
         together.setdefault(repr([run.settings.get(key) for key in SPLIT]), (name, []))[1].append((answer, run))
     parts: list[tuple[str, Any]] = []
     for name, drawn in together.values():
-        runs = [replace(run, called=called) for called, (_, run) in zip(_called([a for a, _ in drawn]), drawn, strict=True)]
+        runs = [replace(run, called=called) for called, (_, run) in zip(names([a for a, _ in drawn]), drawn, strict=True)]
         series = options(runs)["series"]
         what = "right after local training" if series == "after" else "of the model every client would serve"
         picture = figures.curves(runs, series=series, figure=options(runs)["report"], width=WIDTH)
@@ -129,7 +129,7 @@ def _curves(found: Sequence["Shown"]) -> list[Section]:
     return [Section("curves", "Curves", parts)]
 
 
-def _called(found: Sequence["Shown"]) -> list[str]:
+def names(found: Sequence["Shown"]) -> list[str]:
     """Return what the table calls the cells of one frame: their rows, their columns, or both, whatever tells them apart."""
     for names in ([a.row.label for a in found], [a.column.label for a in found]):
         if len(set(names)) == len(names):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 CROWD = 8  # more lines than this cannot be told apart in one frame
-LETTERS = 14  # of a panel's title that fit into an inch
+LETTERS = 12  # of a panel's title that fit into an inch
 POINTS = 200  # per line; more are not visible at the width of a page
 AXIS = {
     "weighted": "{}, weighted by samples (%)",
