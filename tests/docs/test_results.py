@@ -66,6 +66,7 @@ def test_kept_records_show_the_digits_of_the_page(kept: str, recipe: str, page: 
         ("gpfl-magnitude", "gpfl/table2", "paper-gpfl"),
         ("gpfl-norms", "gpfl/table2", "paper-gpfl"),
         ("gpfl-norms", "gpfl/figure3", "paper-gpfl"),
+        ("gpfl-norms", "pfllib/fmnist", "paper-fedcp"),
         ("gpfl-start", "gpfl/table2", "paper-gpfl"),
         ("fedpick-moving", "fedpick/table2", "paper-fedpick"),
         ("fedpick-moving", "fedpick/table4", "paper-fedpick"),
