@@ -69,7 +69,7 @@ class Method(Joins[Server, Down, Up, Mine], Guards[Down, Up], ABC, Generic[Serve
     reveals: ClassVar[str] = ""  # what of the private state is uploaded as well, and why, if anything is
     counted: ClassVar[tuple[str, ...]] = ()  # fields of the private state that its paper counts as sent, though they are not
     former: ClassVar[Mapping[str, Any]] = {}  # defaults that fields had in version 0.1.0, where they have others today
-    at_first: ClassVar[Mapping[str, Any]] = {}  # the same, of fields that records have not named ever since: of 0.1.0's alone
+    at_first: ClassVar[Mapping[str, Any]] = {}  # the same, for records of 0.1.0 alone: later ones had today's without naming it
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

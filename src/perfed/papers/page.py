@@ -131,9 +131,9 @@ def _curves(found: Sequence["Shown"]) -> list[Section]:
 
 def names(found: Sequence["Shown"]) -> list[str]:
     """Return what the table calls the cells of one frame: their rows, their columns, or both, whatever tells them apart."""
-    for names in ([a.row.label for a in found], [a.column.label for a in found]):
-        if len(set(names)) == len(names):
-            return names
+    for labels in ([a.row.label for a in found], [a.column.label for a in found]):
+        if len(set(labels)) == len(labels):
+            return labels
     return [f"{a.row.label}, {a.column.label}" for a in found]
 
 

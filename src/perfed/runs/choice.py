@@ -58,7 +58,7 @@ def former(method: Choice) -> Mapping[str, Any]:
 
 
 def at_first(method: Choice) -> Mapping[str, Any]:
-    """Return the defaults that a method had in version 0.1.0, of fields that records have not named ever since."""
+    """Return the defaults that a method had in version 0.1.0, of fields whose records since had today's without naming it."""
     return find(method.name).at_first if method.name in CATALOGUE else {}
 
 
