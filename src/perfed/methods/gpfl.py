@@ -104,7 +104,7 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
                 fit = fit + self._guidance(self._bent(task, m.shared.valve, z, general), m, down, batch)
             if self.penalty == "norms" and self.decay:
                 parts = (part for part in (m.shared.valve, m.shared.embeddings) if part)
-                fit = fit + self.decay * sum(vector_norm(trees.flat(part)) for part in parts)
+                fit = fit + self.decay * sum(map(_norm, parts))
             return fit
 
         def decay(path: str) -> float:
@@ -171,6 +171,11 @@ class GPFL(Method[Shared, Shared, Shared, Mine]):
         else:
             far = batch.mean(vector_norm(gap, dim=1) if self.distance == "sample" else gap.square().mean(1))
         return angle + self.magnitude * far
+
+
+def _norm(part: Params) -> Tensor:
+    whole: Tensor = vector_norm(torch.stack([vector_norm(leaf) for leaf in part.values()]))  # without a copy of the weights
+    return whole
 
 
 def _shares(data: Shard) -> Tensor:
