@@ -10,10 +10,9 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from perfed import keys, trees
-from perfed.local import Batch, Budget, Shard, descend
+from perfed.local import Batch, Budget, Shard, descend, pieces
 from perfed.local.descend import holding
 from perfed.local.losses import proximal
-from perfed.local.spring import _PIECE
 from perfed.task import Task, cross_entropy
 from perfed.trees import Params
 
@@ -224,7 +223,7 @@ def test_stacked_clients_may_share_their_start() -> None:
     assert trees.equal(start, task.params())
 
 
-LONG = 2 * _PIECE + 77  # a leaf that moves piece by piece
+LONG = 2 * pieces.SIZE + 77  # a leaf that moves piece by piece
 
 
 def spring_case(kind: str) -> tuple[Callable[[Params, Batch], Tensor], Params, Params]:
@@ -252,6 +251,18 @@ def test_a_spring_takes_the_steps_of_a_loss_with_the_spring_in_it_to_the_bit(nam
     for leaf in start:
         assert torch.equal(given[leaf], written[leaf]), leaf
     assert torch.equal(given["~seen"], start["~seen"]) and not torch.equal(given["spare"], start["spare"])
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_a_long_leaf_decays_by_pieces_as_it_does_at_once_to_the_bit(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    loss, start, _ = spring_case(kind)
+    batches, moved = list(shard(0).epochs(1)), []
+    monkeypatch.setattr(pieces, "decayed", lambda p, *rest, do=pieces.decayed: (moved.append(p.shape), do(p, *rest)))
+    by_pieces = descend(loss, start, batches, BUDGETS["decay"])
+    monkeypatch.setattr(pieces, "are_long", lambda *leaves: False)
+    at_once = descend(loss, start, batches, BUDGETS["decay"])
+    assert len(moved) == len(batches) * (1 if kind == "sparse" else 2) and trees.equal(by_pieces, at_once)
+    assert not torch.equal(by_pieces["long"], descend(loss, start, batches, Budget(lr=BUDGETS["decay"].lr))["long"])
 
 
 def test_what_is_held_stays_also_on_a_spring() -> None:

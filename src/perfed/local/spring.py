@@ -6,9 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from . import private
-
-_PIECE = 1 << 17  # numbers of a long leaf that move at once: all that is read of them fits into a core's cache
+from . import pieces, private
 
 
 class Pull(NamedTuple):
@@ -38,39 +36,18 @@ def step(pull: Pull, trained: list[Tensor], slopes: Sequence[Tensor | None], dec
     """
     short = []
     for i, (p, a, g) in enumerate(zip(trained, pull.anchors, slopes, strict=True)):
-        if not _long(p, a, g):
+        if not pieces.are_long(p, a, g):
             short.append(i)
         elif g is not None and g.is_sparse:
             _by_rows(p, a, g, pull.strength, decays[i], lr)
         else:
-            _by_pieces(p, a, g, pull.strength, decays[i], lr)
+            pieces.sprung(p, a, g, pull.strength, decays[i], lr)
     some = [trained[i] for i in short]
     found = total(Pull(pull.strength, [pull.anchors[i] for i in short]), some, [slopes[i] for i in short])
     for i, t in zip(short, found, strict=True):
         if decays[i]:
             t.add_(trained[i], alpha=decays[i])
     private.add(some, found, -lr)
-
-
-def _long(*leaves: Tensor | None) -> bool:
-    """Whether leaves are so long that the cache of a processor forgets their beginning before their end."""
-    return all(
-        x is None or (x.numel() > 2 * _PIECE and x.device.type == "cpu" and (x.is_sparse or x.is_contiguous())) for x in leaves
-    )
-
-
-def _by_pieces(p: Tensor, a: Tensor, g: Tensor | None, strength: float, decay: float, lr: float) -> None:
-    flat, anchor, slope = p.view(-1), a.view(-1), None if g is None else g.view(-1)
-    room = torch.empty_like(flat[:_PIECE])
-    for first in range(0, len(flat), _PIECE):
-        here = slice(first, first + _PIECE)
-        x = flat[here]
-        t = torch.sub(x, anchor[here], out=room[: len(x)]).mul_(strength)
-        if slope is not None:
-            t.add_(slope[here])
-        if decay:
-            t.add_(x, alpha=decay)
-        x.add_(t, alpha=-lr)
 
 
 def _by_rows(p: Tensor, a: Tensor, g: Tensor, strength: float, decay: float, lr: float) -> None:
@@ -81,5 +58,5 @@ def _by_rows(p: Tensor, a: Tensor, g: Tensor, strength: float, decay: float, lr:
     t = (before - a[rows]).mul_(strength).scatter_add_(0, place[:, None].expand_as(values), values)
     if decay:
         t.add_(before, alpha=decay)
-    _by_pieces(p, a, None, strength, decay, lr)
+    pieces.sprung(p, a, None, strength, decay, lr)
     p.index_copy_(0, rows, before.add_(t, alpha=-lr))

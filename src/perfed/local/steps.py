@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import private
+from . import pieces, private
 from . import spring as springs
 from .budget import Budget
 from .shard import Batch
@@ -24,7 +24,7 @@ def stepper(budget: Budget, decays: list[float], pull: springs.Pull | None = Non
     if budget.optimizer == "sgd" and not budget.momentum:
         if pull is not None:
             return lambda trained, slopes: springs.step(pull, trained, slopes, decays, budget.lr)
-        return lambda trained, slopes: _down(trained, _decayed(trained, slopes, decays), budget.lr)
+        return lambda trained, slopes: _down(trained, slopes, decays, budget.lr)
     moments: list[Any] = [None] * len(decays)
     number = count(1)
 
@@ -43,14 +43,22 @@ def _decayed(trained: list[Tensor], slopes: Slopes, decays: list[float]) -> Slop
     )
 
 
-def _down(trained: list[Tensor], slopes: Slopes, lr: float) -> None:
-    """Plain steps; a sparse slope (an embedding) touches only the rows of its batch."""
-    dense = [(p, g) for p, g in zip(trained, slopes, strict=True) if g is not None and not g.is_sparse]
-    private.add([p for p, _ in dense], [g for _, g in dense], -lr)
-    for p, g in zip(trained, slopes, strict=True):
-        if g is not None and g.is_sparse:
+def _down(trained: list[Tensor], slopes: Slopes, decays: list[float], lr: float) -> None:
+    """Plain steps; a sparse slope (an embedding) touches only the rows of its batch, where nothing decays."""
+    dense = []
+    for i, (p, g, d) in enumerate(zip(trained, slopes, decays, strict=True)):
+        if g is None:
+            continue
+        if d and not g.is_sparse and pieces.are_long(p, g):
+            pieces.decayed(p, g, d, lr)
+        elif d or not g.is_sparse:
+            dense.append(i)
+        else:
             where, values = private.rows(g)
             p.scatter_add_(0, where[:, None].expand_as(values), values * -lr)  # twice as fast as index_add_
+    some = [trained[i] for i in dense]
+    found = _decayed(some, tuple(slopes[i] for i in dense), [decays[i] for i in dense])
+    private.add(some, [g for g in found if g is not None], -lr)
 
 
 def _moved(trained: list[Tensor], slopes: Slopes, moments: list[Any], budget: Budget, step: int) -> None:
