@@ -55,6 +55,26 @@ def test_another_partition_is_said(tmp_path: Path) -> None:
         assert said.startswith("5 clients made by Dirichlet 0.1") and "; the 4 groups in the data are not used" in said
 
 
+def test_how_time_is_cut_is_said(tmp_path: Path) -> None:
+    experiment, shared = asked(f"data={grouped(tmp_path)}", "partition=timeline")
+    assert "groups of the data: 0, 1, 2, 3; 30 samples each; cut in the order of the data: the last" in introduced(
+        experiment, shared
+    )
+
+
+@pytest.mark.parametrize(("partition", "warned"), [("natural", True), ("iid", True), ("timeline", False)])
+def test_windows_that_overlap_are_warned_of_where_they_are_cut_at_random(
+    partition: str, warned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = np.arange(600)
+    columns = {"y": here % 6, "subject": here % 30 + 1, "is_train_subject": here % 3 > 0, "label_names": np.array([*"abcdef"])}
+    (tmp_path / "har").mkdir()
+    np.savez(tmp_path / "har" / "har.npz", x=np.zeros((600, 128, 9), np.float16), **columns)
+    monkeypatch.setenv("PERFED_DATA", str(tmp_path))
+    experiment, shared = asked("data=har", f"partition={partition}", "clients=30")
+    assert ("a random cut tests on what training has half seen" in introduced(experiment, shared)) is warned
+
+
 def test_data_without_groups_keeps_its_clients() -> None:
     experiment, shared = asked("data=digits")
     assert (experiment.partition.name, experiment.model.name, len(shared.splits[0].names)) == ("dirichlet", "mlp", 20)

@@ -30,7 +30,17 @@ DATA = {
     *("ag_news", "amazon", "cifar10", "cifar100", "digits_five", "domainnet", "fashion_mnist", "har", "heart_disease", "mnist"),
     *("office_caltech", "office_home", "pacs", "tiny_imagenet"),
 }
-PARTITIONS = {"client_dirichlet", "client_pathological", "dirichlet", "domains", "iid", "natural", "pathological", "together"}
+PARTITIONS = {
+    "client_dirichlet",
+    "client_pathological",
+    "dirichlet",
+    "domains",
+    "iid",
+    "natural",
+    "timeline",
+    "pathological",
+    "together",
+}
 
 
 def cell(recipe: str, row: str, column: str) -> dict[str, Any]:
@@ -157,7 +167,7 @@ def test_fedcac_narrows_as_the_paper_prefers_and_serves_fedavg() -> None:
 def test_gpfl_on_activities_has_the_released_weights() -> None:
     settings = cell("gpfl/table2", "gpfl", "har")
     assert (settings["budget.lr"], settings["method.magnitude"], settings["method.decay"]) == (0.01, 0.01, 1.0)
-    assert (settings["partition"], settings["clients"]) == ("natural", 30)
+    assert (settings["partition"], settings["budget.order"], settings["clients"]) == ("timeline", "stored", 30)
 
 
 def test_dualfed_alone_inserts_its_own_projector() -> None:

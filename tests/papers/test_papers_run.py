@@ -28,7 +28,7 @@ def tiny(settings: Experiment) -> Experiment:
     options = {"train_size": 8, "test_size": 4, "samples": 8, "alpha": 5.0}
     partition = settings.partition
     kept = {key: options.get(key, value) for key, value in partition.options.items() if key != "subset_of"}
-    grouped = partition.name in ("domains", "natural")
+    grouped = partition.name in ("domains", "natural", "timeline")
     smaller: dict[str, object] = {"fraction": 0.3, "domains": DOMAINS} if grouped else {"fraction": 0.1}
     if settings.model.name != "alexnet_bn":
         smaller["size"] = 8  # otherwise the first linear layer takes most of the time

@@ -42,6 +42,6 @@ def test_a_client_that_is_read_is_a_domain_of_the_data() -> None:
 def test_clients_are_as_many_as_the_domains() -> None:
     for name in papers.listing():
         for experiment in experiments(name):
-            if experiment["partition"] in ("domains", "natural"):
+            if experiment["partition"] in ("domains", "natural", "timeline"):
                 domains = experiment.get("data.domains", data.CATALOGUE[experiment["data"]].groups)
                 assert experiment["clients"] == len(domains)

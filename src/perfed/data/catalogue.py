@@ -208,6 +208,7 @@ _SETS: dict[str, Entry] = {
             ),
         ),
         options=("mixed",),
+        overlap="neighbouring windows share half of their time",
     ),
     "heart_disease": Entry(
         name="heart_disease",

@@ -30,7 +30,7 @@ class ReaderOptions:
     domains: tuple[str, ...] | None = None  # only these of its domains
     labels: str = "fine"  # CIFAR-100: or coarse
     features: int = 5000  # Amazon: the first so many words
-    mixed: bool = False  # HAR: channels and time run into each other, as in the data behind GPFL's and PFLlib's numbers
+    mixed: bool = False  # HAR: channels and time run into each other, as PFLlib's public code has them
     label: str = "label"  # csv: the column with the label
     client: str | None = None  # csv: the column with the owner of each row
     test: str | None = None  # csv: the column with 1 for test rows
@@ -80,6 +80,7 @@ class Entry:
     options: tuple[str, ...] = ()  # besides fraction
     size: int | None = None  # default for pictures of different sizes, as in the papers
     parts: tuple[str, ...] = ()  # sets that make up this one
+    overlap: str = ""  # what neighbouring samples share, where they do
 
 
 def options_of(name: str, given: Mapping[str, Any], allowed: tuple[str, ...], size: int | None = None) -> ReaderOptions:

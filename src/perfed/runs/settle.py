@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import models
-from ..data import Samples
+from ..data import CATALOGUE, Samples
 from ..federation import Federation
 from ..models.weights import hashed
 from .choice import Choice
@@ -73,13 +73,24 @@ def introduced(experiment: Experiment, shared: "SharedData") -> str:
     elif how in MADE:
         origin = MADE[how].format(**split.settings)
     else:
-        origin = f", {'groups' if how == 'natural' else 'domains'} of the data: {_listed(list(split.names))}"
+        origin = f", {'domains' if how == 'domains' else 'groups'} of the data: {_listed(list(split.names))}"
     each = f"{min(sizes):,} samples each" if min(sizes) == max(sizes) else f"{min(sizes):,} to {max(sizes):,} samples each"
     unused = f"; the {len(samples.groups)} groups in the data are not used" if how in MADE and len(samples.groups) > 1 else ""
     start = f"{len(sizes)} clients{origin}; {each}" if origin.startswith(",") else f"{len(sizes)} clients {origin}, {each}"
     out = kept_out(experiment, split.names, experiment.seeds[0])
     apart = f"; {len(out)} of them never train and join afterwards: {_listed([split.names[i] for i in out])}" if out else ""
-    return f"{start}{unused}{apart}; network: {experiment.model.name}{_columns(samples)}{_large(samples)}"
+    cut = "; cut in the order of the data: the last are tested" if how == "timeline" else _overlap(experiment)
+    return f"{start}{unused}{apart}{cut}; network: {experiment.model.name}{_columns(samples)}{_large(samples)}"
+
+
+def _overlap(experiment: Experiment) -> str:
+    """Return a warning where a random cut leaves parts of test samples in training."""
+    entry = CATALOGUE.get(experiment.data.name)
+    if entry is None or not entry.overlap or experiment.split is not None:
+        return ""
+    return (
+        f"; {entry.overlap}, so a random cut tests on what training has half seen; partition=timeline tests on what comes later"
+    )
 
 
 def _large(samples: Samples) -> str:
