@@ -66,6 +66,7 @@ def test_kept_records_show_the_digits_of_the_page(kept: str, recipe: str, page: 
         ("gpfl-decay", "pfllib/fmnist", "paper-fedcp"),
         ("gpfl-magnitude", "gpfl/table2", "paper-gpfl"),
         ("gpfl-norms", "gpfl/table2", "paper-gpfl"),
+        ("gpfl-norms-ordered", "gpfl/table2", "paper-gpfl"),
         ("har-longer", "gpfl/table2", "paper-gpfl"),
         ("har-shuffled", "gpfl/table3", "paper-gpfl"),
         ("timeline-shuffled", "gpfl/table2", "paper-gpfl"),
