@@ -79,12 +79,13 @@ def introduced(experiment: Experiment, shared: "SharedData") -> str:
     start = f"{len(sizes)} clients{origin}; {each}" if origin.startswith(",") else f"{len(sizes)} clients {origin}, {each}"
     out = kept_out(experiment, split.names, experiment.seeds[0])
     apart = f"; {len(out)} of them never train and join afterwards: {_listed([split.names[i] for i in out])}" if out else ""
-    cut = "; cut in the order of the data: the last are tested" if how == "timeline" else _overlap(experiment)
-    return f"{start}{unused}{apart}{cut}; network: {experiment.model.name}{_columns(samples)}{_large(samples)}"
+    cut = "; cut in the order of the data: the last are tested" if how == "timeline" else ""
+    said = f"{start}{unused}{apart}{cut}; network: {experiment.model.name}{_columns(samples)}{_large(samples)}"
+    return said if cut else said + _overlap(experiment)
 
 
 def _overlap(experiment: Experiment) -> str:
-    """Return a warning where a random cut leaves parts of test samples in training."""
+    """Return a warning, on a line of its own, where a random cut leaves parts of test samples in training."""
     entry = CATALOGUE.get(experiment.data.name)
     if entry is None or not entry.overlap or experiment.split is not None:
         return ""
