@@ -31,15 +31,8 @@ DATA = {
     *("office_caltech", "office_home", "pacs", "tiny_imagenet"),
 }
 PARTITIONS = {
-    "client_dirichlet",
-    "client_pathological",
-    "dirichlet",
-    "domains",
-    "iid",
-    "natural",
-    "timeline",
-    "pathological",
-    "together",
+    *("client_dirichlet", "client_pathological", "dirichlet", "domains", "iid", "natural", "pathological"),
+    *("timeline", "together"),
 }
 
 

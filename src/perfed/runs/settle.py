@@ -73,25 +73,24 @@ def introduced(experiment: Experiment, shared: "SharedData") -> str:
     elif how in MADE:
         origin = MADE[how].format(**split.settings)
     else:
-        origin = f", {'domains' if how == 'domains' else 'groups'} of the data: {_listed(list(split.names))}"
+        origin = f", {'groups' if how in ('natural', 'timeline') else 'domains'} of the data: {_listed(list(split.names))}"
     each = f"{min(sizes):,} samples each" if min(sizes) == max(sizes) else f"{min(sizes):,} to {max(sizes):,} samples each"
     unused = f"; the {len(samples.groups)} groups in the data are not used" if how in MADE and len(samples.groups) > 1 else ""
     start = f"{len(sizes)} clients{origin}; {each}" if origin.startswith(",") else f"{len(sizes)} clients {origin}, {each}"
     out = kept_out(experiment, split.names, experiment.seeds[0])
     apart = f"; {len(out)} of them never train and join afterwards: {_listed([split.names[i] for i in out])}" if out else ""
     cut = "; cut in the order of the data: the last are tested" if how == "timeline" else ""
-    said = f"{start}{unused}{apart}{cut}; network: {experiment.model.name}{_columns(samples)}{_large(samples)}"
-    return said if cut else said + _overlap(experiment)
+    network = f"; network: {experiment.model.name}"
+    return f"{start}{unused}{apart}{cut}{network}{_columns(samples)}{_large(samples)}{_overlap(experiment, how)}"
 
 
-def _overlap(experiment: Experiment) -> str:
+def _overlap(experiment: Experiment, how: str) -> str:
     """Return a warning, on a line of its own, where a random cut leaves parts of test samples in training."""
     entry = CATALOGUE.get(experiment.data.name)
-    if entry is None or not entry.overlap or experiment.split is not None:
+    if entry is None or not entry.overlap or how == "timeline" or experiment.split is not None:
         return ""
-    return (
-        f"; {entry.overlap}, so a random cut tests on what training has half seen; partition=timeline tests on what comes later"
-    )
+    seen = "so a random cut tests on what training has half seen; partition=timeline tests on what comes later"
+    return f"\n{entry.overlap}, {seen}"
 
 
 def _large(samples: Samples) -> str:
