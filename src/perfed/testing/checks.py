@@ -43,7 +43,7 @@ def check_hyper_parameters(method: AnyMethod) -> None:
         pass
     else:
         raise AssertionError("a method's fields must be frozen")
-    assert pickle.loads(pickle.dumps(method)) == method == copy.deepcopy(method)
+    assert pickle.loads(pickle.dumps(method)) == method == copy.deepcopy(method)  # its own bytes, of nobody else
     assert eval(repr(method), {kind.__name__: kind, "Budget": Budget}) == method  # noqa: S307
 
 
